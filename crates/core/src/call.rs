@@ -1,0 +1,92 @@
+//! What accompanies one call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The four clocks of a call. Patience (when a hedge starts) is none of them:
+/// it never ends an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// `connect_ms`: until the connection stands.
+    pub connect: Duration,
+    /// `first_token_ms`: until the first content token of an upstream stream.
+    pub first_token: Duration,
+    /// `stall_ms`: between two content events of an upstream stream.
+    pub stall: Duration,
+    /// `deadline_ms`: the whole call, all attempts.
+    pub deadline: Duration,
+}
+
+/// What a caller asks of the clocks. It may only shorten them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClockOverrides {
+    /// Shorter `connect_ms`.
+    pub connect: Option<Duration>,
+    /// Shorter `first_token_ms`.
+    pub first_token: Option<Duration>,
+    /// Shorter `stall_ms`.
+    pub stall: Option<Duration>,
+    /// Shorter `deadline_ms`.
+    pub deadline: Option<Duration>,
+}
+
+impl Clocks {
+    /// These clocks, shortened where `asked` is shorter.
+    #[must_use]
+    pub fn shortened(self, asked: ClockOverrides) -> Self {
+        let shorter = |own: Duration, asked: Option<Duration>| asked.map_or(own, |a| a.min(own));
+        Self {
+            connect: shorter(self.connect, asked.connect),
+            first_token: shorter(self.first_token, asked.first_token),
+            stall: shorter(self.stall, asked.stall),
+            deadline: shorter(self.deadline, asked.deadline),
+        }
+    }
+}
+
+/// A W3C trace context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `traceparent` header value.
+    pub traceparent: String,
+    /// `tracestate` header value, possibly empty.
+    pub tracestate: String,
+}
+
+/// What a caller says beside the request itself.
+#[derive(Debug, Clone, Default)]
+pub struct CallContext {
+    /// The caller's own id of the request, for logs and headers.
+    pub request_id: Option<Arc<str>>,
+    /// The conversation, so that it stays on one model during a restoration.
+    pub session: Option<Arc<str>>,
+    /// The workflow run this call belongs to.
+    pub workflow: Option<Arc<str>>,
+    /// Shorter clocks.
+    pub clocks: ClockOverrides,
+    /// The trace the call came in on; for an attempt, that attempt's own.
+    pub trace: Option<TraceContext>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_may_only_shorten_a_clock() {
+        let own = Clocks {
+            connect: Duration::from_secs(3),
+            first_token: Duration::from_secs(30),
+            stall: Duration::from_secs(15),
+            deadline: Duration::from_secs(120),
+        };
+        let asked = ClockOverrides {
+            deadline: Some(Duration::from_secs(5)),
+            stall: Some(Duration::from_secs(600)),
+            ..ClockOverrides::default()
+        };
+        let got = own.shortened(asked);
+        assert_eq!(got.deadline, Duration::from_secs(5));
+        assert_eq!(got.stall, own.stall);
+    }
+}

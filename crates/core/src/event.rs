@@ -1,0 +1,303 @@
+//! Everything worth telling, as one list.
+
+use crate::{AttemptKind, CallId, Class, Meta, ModelId, Refusal, TraceContext, Trail, Usage};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Hears about everything. Several may be combined by the application.
+pub trait Observer: Send + Sync + fmt::Debug {
+    /// Takes one event. Must be cheap and must not block: it is called on the
+    /// path of a request.
+    fn on(&self, event: &Event);
+
+    /// The trace context of an open attempt, to be sent to its provider.
+    fn context(&self, call: CallId, attempt: usize) -> Option<TraceContext> {
+        let _ = (call, attempt);
+        None
+    }
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn on(&self, _: &Event) {}
+}
+
+/// One thing that happened, and when.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Monotonic time of the event.
+    pub at: Instant,
+    /// The call it belongs to; none for background work.
+    pub call: Option<CallId>,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// Why a role's traffic was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubstitutionReason {
+    /// The p95 rule.
+    LatencyP95Breach,
+    /// The p99 rule.
+    LatencyP99Breach,
+    /// The spike detector.
+    LatencySpike,
+    /// The model's end of life has passed.
+    Eol,
+}
+
+impl SubstitutionReason {
+    /// The name used in events and headers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LatencyP95Breach => "latency_p95_breach",
+            Self::LatencyP99Breach => "latency_p99_breach",
+            Self::LatencySpike => "latency_spike",
+            Self::Eol => "eol",
+        }
+    }
+}
+
+/// What happened. Durations are exact; shares are 0..1.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A call begins.
+    CallStarted {
+        /// The role asked.
+        role: Arc<str>,
+        /// The caller's id of the request.
+        request_id: Option<Arc<str>>,
+    },
+    /// An attempt begins; comes before the provider is asked.
+    AttemptStarted {
+        /// The attempt's index within the call.
+        attempt: usize,
+        /// Which rung.
+        rung: usize,
+        /// Which model.
+        model: ModelId,
+        /// Why.
+        kind: AttemptKind,
+    },
+    /// An attempt ends.
+    AttemptEnded {
+        /// The attempt's index within the call.
+        attempt: usize,
+        /// Which model.
+        model: ModelId,
+        /// How long it ran.
+        duration: Duration,
+        /// When its first content came, from its start.
+        first_token: Option<Duration>,
+        /// Tokens, where reported.
+        usage: Option<Usage>,
+        /// `ok`, `error`, `abandoned` or `cancelled`.
+        outcome: &'static str,
+        /// The class, where it failed.
+        class: Option<Class>,
+    },
+    /// A rung's window crosses its limit (the edge, once per episode).
+    LatencyBreach {
+        /// The role.
+        role: Arc<str>,
+        /// Which rung.
+        rung: usize,
+        /// Which model.
+        model: ModelId,
+        /// `p95`, `p99` or `spike`.
+        detector: &'static str,
+        /// `total` or `first_token`.
+        measure: &'static str,
+        /// Reported p95 of the window, where there is one.
+        p95: Option<Duration>,
+        /// Reported p99 of the window, where there is one.
+        p99: Option<Duration>,
+        /// The limit that was crossed.
+        slo: Duration,
+        /// Observations the verdict rests on.
+        samples: u64,
+    },
+    /// A breach is over.
+    LatencyBreachEnded {
+        /// The role.
+        role: Arc<str>,
+        /// Which rung.
+        rung: usize,
+        /// Which model.
+        model: ModelId,
+        /// `total` or `first_token`.
+        measure: &'static str,
+    },
+    /// A role's traffic is moved off a rung (once per move: the activation event).
+    ModelSubstitution {
+        /// The role.
+        role: Arc<str>,
+        /// The role's epoch after the move.
+        epoch: u64,
+        /// The rung left.
+        from: usize,
+        /// Its model.
+        from_model: ModelId,
+        /// The rung taken.
+        to: usize,
+        /// Its model.
+        to_model: ModelId,
+        /// Why.
+        reason: SubstitutionReason,
+        /// Reported p95 of the rung left.
+        p95: Option<Duration>,
+        /// Reported p99 of the rung left.
+        p99: Option<Duration>,
+    },
+    /// A canary stage of a restoration begins.
+    CanaryStarted {
+        /// The role.
+        role: Arc<str>,
+        /// The rung being restored.
+        rung: usize,
+        /// Its model.
+        model: ModelId,
+        /// Share of sessions sent to it, 0..1.
+        share: f64,
+    },
+    /// A canary failed: probing starts again.
+    CanaryFailed {
+        /// The role.
+        role: Arc<str>,
+        /// The rung.
+        rung: usize,
+        /// Its model.
+        model: ModelId,
+        /// The next probe interval.
+        interval: Duration,
+    },
+    /// A role's traffic goes back up to a rung.
+    ModelRestoration {
+        /// The role.
+        role: Arc<str>,
+        /// The role's epoch after the move.
+        epoch: u64,
+        /// The rung left.
+        from: usize,
+        /// Its model.
+        from_model: ModelId,
+        /// The rung restored.
+        to: usize,
+        /// Its model.
+        to_model: ModelId,
+        /// Since the substitution that left it.
+        duration: Duration,
+    },
+    /// A synthetic probe ended.
+    Probed {
+        /// Which model.
+        model: ModelId,
+        /// What it measured; none where it failed or ran out of time.
+        latency: Option<Duration>,
+        /// The class, where it failed.
+        class: Option<Class>,
+    },
+    /// A failure or a refusal moved this call to another model (once per
+    /// call, when the answering attempt is known).
+    ModelFallback {
+        /// The role.
+        role: Arc<str>,
+        /// The role's primary.
+        primary: ModelId,
+        /// Who answered.
+        fallback: ModelId,
+        /// The class or refusal that moved the call off its first rung.
+        reason: &'static str,
+        /// From the start of the call to the start of the answering attempt.
+        latency_added: Duration,
+    },
+    /// A hedge starts.
+    HedgeStarted {
+        /// The role.
+        role: Arc<str>,
+        /// The rung whose patience ran out.
+        from: usize,
+        /// The hedge's rung.
+        to: usize,
+        /// Whether it counts on the hedge budget (false in breach).
+        budgeted: bool,
+    },
+    /// A hedge's answer is taken.
+    HedgeWon {
+        /// The role.
+        role: Arc<str>,
+        /// The rung that was too slow.
+        from: usize,
+        /// Its model.
+        from_model: ModelId,
+        /// The rung that answered.
+        to: usize,
+        /// Its model.
+        to_model: ModelId,
+        /// `patience_exceeded` or `projected_deadline_miss`.
+        reason: &'static str,
+    },
+    /// A breaker changed its state.
+    BreakerTransition {
+        /// The provider.
+        provider: Arc<str>,
+        /// The model; none for the provider's own breaker.
+        model: Option<ModelId>,
+        /// The role, for the semantic count of role and model.
+        role: Option<Arc<str>>,
+        /// State left.
+        from: &'static str,
+        /// State taken.
+        to: &'static str,
+        /// How long it stays open, where it opened.
+        retry_in: Option<Duration>,
+    },
+    /// A model cools down after a rate limit.
+    CooldownStarted {
+        /// Which model.
+        model: ModelId,
+        /// For how long.
+        duration: Duration,
+    },
+    /// A model or provider is set aside for quota, credential or absence. An alert.
+    HoldStarted {
+        /// The provider.
+        provider: Arc<str>,
+        /// The model; none where the whole provider is held.
+        model: Option<ModelId>,
+        /// Why.
+        class: Class,
+        /// For how long.
+        duration: Duration,
+    },
+    /// A call found no rung that could answer.
+    RosterExhausted {
+        /// The role.
+        role: Arc<str>,
+        /// Models tried, with their class.
+        tried: Vec<(ModelId, Class)>,
+        /// Models refused, with the reason.
+        refused: Vec<(ModelId, Refusal)>,
+    },
+    /// A call ends.
+    CallEnded {
+        /// The role asked.
+        role: Arc<str>,
+        /// `ok`, `error` or `cancelled`.
+        outcome: &'static str,
+        /// Meta of the answer, where there is one.
+        meta: Option<Meta>,
+        /// The class of the failure given to the caller.
+        class: Option<Class>,
+        /// How long the call took.
+        duration: Duration,
+        /// Everything that happened to it.
+        trail: Arc<Trail>,
+    },
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+mod call;
+mod chat;
+mod clock;
+mod event;
+mod failure;
+mod id;
+mod key;
+mod meta;
+mod provider;
+mod stream;
+mod trail;
+
+pub use crate::call::{CallContext, ClockOverrides, Clocks, TraceContext};
+pub use crate::chat::{
+    ChatRequest, ChatResponse, Extra, Finish, Image, Message, Output, Part, ReasoningPart, Role,
+    Sampling, Tool, ToolCall, ToolChoice, ToolResult, Usage,
+};
+pub use crate::clock::{Clock, SystemClock};
+pub use crate::event::{Event, EventKind, NoObserver, Observer, SubstitutionReason};
+pub use crate::failure::{BoxError, Class, CountsOn, Failure, Phase, Scope};
+pub use crate::id::{CallId, InvalidModelId, ModelId};
+pub use crate::key::{KeySource, MissingKey};
+pub use crate::meta::{Meta, Route};
+pub use crate::provider::{EventStream, Provider, ProviderCall};
+pub use crate::stream::{Accumulator, Delta, StreamEvent};
+pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};
+
+/// Re-export of the JSON types that appear in public signatures.
+pub use serde_json::{Map, Value};

@@ -1,0 +1,64 @@
+//! What an answer says about how it came to be.
+
+use crate::ModelId;
+use std::time::Duration;
+
+/// How the answering model came to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// The primary, as planned.
+    Primary,
+    /// Another model, because the role's traffic was moved.
+    Substitute,
+    /// A hedge, while the role was not moved.
+    Hedge,
+    /// Another model, after a failure or a refusal.
+    Fallback,
+    /// Nothing answered.
+    None,
+}
+
+impl Route {
+    /// The name used outside Rust.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Substitute => "substitute",
+            Self::Hedge => "hedge",
+            Self::Fallback => "fallback",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What each answer carries beside its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    /// The role that was asked.
+    pub role: String,
+    /// Who answered.
+    pub model_id: ModelId,
+    /// Its place in the roster, 0 = primary.
+    pub rung: usize,
+    /// How it came to answer.
+    pub route: Route,
+    /// Its capability relative to the primary, share 0..1.
+    pub capability_score: f64,
+    /// Whether it is not the primary.
+    pub degraded: bool,
+    /// Why not the primary, in the words of events; none for the primary.
+    pub fallback_reason: Option<&'static str>,
+    /// Attempts made, all rungs.
+    pub attempts: usize,
+    /// From the start of the call to the start of the answering attempt.
+    pub latency_added: Duration,
+    /// What the model could not be told as asked.
+    pub adapted: Vec<String>,
+}
+
+impl Meta {
+    /// The configured provider that answered.
+    pub fn provider(&self) -> &str {
+        self.model_id.provider()
+    }
+}

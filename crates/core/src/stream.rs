@@ -1,0 +1,243 @@
+//! Streams in neutral events, and how they add up to a whole answer.
+
+use crate::{ChatResponse, Class, Extra, Failure, Finish, Part, ReasoningPart, ToolCall, Usage};
+
+/// One event of an upstream stream.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum StreamEvent {
+    /// What the stream says of itself before its content. No progress.
+    Start {
+        /// The provider's id of the answer, possibly empty.
+        id: String,
+        /// The model that the answer says it comes from.
+        model: String,
+        /// Unix time in seconds, 0 where none is stated.
+        created: u64,
+        /// Wire fields without a neutral place.
+        extra: Extra,
+    },
+    /// Content: the only event that counts as progress.
+    Delta(Delta),
+    /// Why the answer ended; content is over.
+    Finish(Finish),
+    /// Tokens so far; a later one replaces an earlier one.
+    Usage(Usage),
+    /// A comment, a ping or an empty delta: the peer lives, nothing more.
+    KeepAlive,
+    /// An event that could not be read and was skipped.
+    Skipped,
+    /// The answer is complete by its dialect's rules. Always the last event.
+    End,
+}
+
+/// A piece of content.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Delta {
+    /// Answer text.
+    Text(String),
+    /// Words of refusal.
+    Refusal(String),
+    /// Reasoning text or its signature.
+    Reasoning(ReasoningPart),
+    /// A tool call begins. `index` counts the calls of this answer from 0.
+    ToolCallStart {
+        /// Which call.
+        index: usize,
+        /// The call's id.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of a call's argument text.
+    ToolCallArguments {
+        /// Which call.
+        index: usize,
+        /// The next piece of JSON text.
+        fragment: String,
+    },
+}
+
+impl StreamEvent {
+    /// Whether this event is content: text, reasoning or a tool call that is
+    /// not empty. Only content stops the first-token and stall clocks.
+    pub fn is_content(&self) -> bool {
+        match self {
+            Self::Delta(Delta::Text(text) | Delta::Refusal(text)) => !text.is_empty(),
+            Self::Delta(Delta::Reasoning(r)) => !r.text.is_empty(),
+            Self::Delta(Delta::ToolCallStart { .. }) => true,
+            Self::Delta(Delta::ToolCallArguments { fragment, .. }) => !fragment.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+/// Adds stream events up to a whole answer.
+#[derive(Debug, Default)]
+pub struct Accumulator {
+    id: String,
+    model: String,
+    created: u64,
+    extra: Extra,
+    parts: Vec<Part>,
+    /// Position in `parts` of each tool call.
+    calls: Vec<usize>,
+    finish: Option<Finish>,
+    usage: Option<Usage>,
+    ended: bool,
+}
+
+impl Accumulator {
+    /// Takes the next event.
+    pub fn push(&mut self, event: &StreamEvent) {
+        match event {
+            StreamEvent::Start {
+                id,
+                model,
+                created,
+                extra,
+            } => {
+                self.id.clone_from(id);
+                self.model.clone_from(model);
+                self.created = *created;
+                self.extra = extra.clone();
+            }
+            StreamEvent::Delta(delta) => self.delta(delta),
+            StreamEvent::Finish(finish) => self.finish = Some(*finish),
+            StreamEvent::Usage(usage) => self.usage = Some(*usage),
+            StreamEvent::End => self.ended = true,
+            StreamEvent::KeepAlive | StreamEvent::Skipped => {}
+        }
+    }
+
+    fn delta(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text(text) => match self.parts.last_mut() {
+                Some(Part::Text(last)) => last.push_str(text),
+                _ => self.parts.push(Part::Text(text.clone())),
+            },
+            Delta::Refusal(text) => match self.parts.last_mut() {
+                Some(Part::Refusal(last)) => last.push_str(text),
+                _ => self.parts.push(Part::Refusal(text.clone())),
+            },
+            Delta::Reasoning(piece) => match self.parts.last_mut() {
+                Some(Part::Reasoning(last)) => {
+                    last.text.push_str(&piece.text);
+                    if piece.signature.is_some() {
+                        last.signature.clone_from(&piece.signature);
+                    }
+                }
+                _ => self.parts.push(Part::Reasoning(piece.clone())),
+            },
+            Delta::ToolCallStart { index, id, name } => {
+                if *index == self.calls.len() {
+                    self.calls.push(self.parts.len());
+                    self.parts.push(Part::ToolCall(ToolCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        arguments: String::new(),
+                    }));
+                }
+            }
+            Delta::ToolCallArguments { index, fragment } => {
+                let part = self.calls.get(*index).and_then(|i| self.parts.get_mut(*i));
+                if let Some(Part::ToolCall(call)) = part {
+                    call.arguments.push_str(fragment);
+                }
+            }
+        }
+    }
+
+    /// Tokens reported so far.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// The whole answer.
+    ///
+    /// # Errors
+    /// [`Class::Transient`] where the stream was not complete.
+    pub fn finish(self) -> Result<ChatResponse, Failure> {
+        match self.finish {
+            Some(finish) if self.ended => Ok(ChatResponse {
+                id: self.id,
+                model: self.model,
+                created: self.created,
+                parts: self.parts,
+                finish,
+                usage: self.usage,
+                extra: self.extra,
+            }),
+            _ => Err(Failure::new(
+                Class::Transient,
+                "the stream ended before the answer was complete",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> StreamEvent {
+        StreamEvent::Start {
+            id: "a".into(),
+            model: "m".into(),
+            created: 7,
+            extra: Extra::default(),
+        }
+    }
+
+    #[test]
+    fn pieces_add_up_to_the_whole_answer() {
+        let mut acc = Accumulator::default();
+        for event in [
+            start(),
+            StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
+                text: "hm".into(),
+                signature: None,
+            })),
+            StreamEvent::Delta(Delta::Text("Ti".into())),
+            StreamEvent::Delta(Delta::Text("de".into())),
+            StreamEvent::Delta(Delta::ToolCallStart {
+                index: 0,
+                id: "c".into(),
+                name: "t".into(),
+            }),
+            StreamEvent::Delta(Delta::ToolCallArguments {
+                index: 0,
+                fragment: "{\"a\"".into(),
+            }),
+            StreamEvent::Delta(Delta::ToolCallArguments {
+                index: 0,
+                fragment: ":1}".into(),
+            }),
+            StreamEvent::Finish(Finish::ToolUse),
+            StreamEvent::End,
+        ] {
+            acc.push(&event);
+        }
+        let whole = acc.finish().unwrap();
+        assert_eq!(whole.plain_text(), "Tide");
+        assert_eq!(whole.tool_calls().next().unwrap().arguments, "{\"a\":1}");
+        assert_eq!((whole.id.as_str(), whole.created), ("a", 7));
+    }
+
+    #[test]
+    fn a_stream_without_its_end_is_no_answer() {
+        let mut acc = Accumulator::default();
+        acc.push(&start());
+        acc.push(&StreamEvent::Delta(Delta::Text("half".into())));
+        assert_eq!(acc.finish().unwrap_err().class, Class::Transient);
+    }
+
+    #[test]
+    fn only_content_is_progress() {
+        assert!(!start().is_content());
+        assert!(!StreamEvent::KeepAlive.is_content());
+        assert!(!StreamEvent::Delta(Delta::Text(String::new())).is_content());
+        assert!(StreamEvent::Delta(Delta::Text("x".into())).is_content());
+    }
+}

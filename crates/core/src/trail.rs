@@ -1,0 +1,214 @@
+//! What happened to one call: the single source of meta, headers, audit and tests.
+
+use crate::{Class, Failure, ModelId};
+use std::time::Duration;
+
+/// Everything that happened to one call, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Trail {
+    /// The steps, in the order they happened.
+    pub steps: Vec<TrailStep>,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TrailStep {
+    /// An attempt; its record is filled in as it goes on.
+    Attempt(AttemptRecord),
+    /// A rung was passed over.
+    Skipped {
+        /// Which rung.
+        rung: usize,
+        /// Its model.
+        model: ModelId,
+        /// Why.
+        refusal: Refusal,
+        /// When, since the call began.
+        at: Duration,
+    },
+    /// The call waited before asking a rung (again).
+    Waited {
+        /// Which rung.
+        rung: usize,
+        /// How long.
+        wait: Duration,
+        /// The failure or refusal waited for.
+        reason: &'static str,
+        /// When the wait began, since the call began.
+        at: Duration,
+    },
+    /// Patience ran out and no hedge was started.
+    HedgeRefused {
+        /// The rung whose patience ran out.
+        rung: usize,
+        /// Why: `off`, `budget`, `too_large`, `one_per_call`, `no_rung`, `not_hedgeable`, `deadline`.
+        reason: &'static str,
+        /// When, since the call began.
+        at: Duration,
+    },
+    /// A retry on the same rung was not allowed by the provider's retry budget.
+    RetryRefused {
+        /// Which rung.
+        rung: usize,
+        /// When, since the call began.
+        at: Duration,
+    },
+    /// What a rung could not be told as asked, or an unreadable event that was skipped.
+    Adapted {
+        /// Which rung.
+        rung: usize,
+        /// What was changed or left out.
+        what: String,
+    },
+}
+
+/// Why an attempt was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttemptKind {
+    /// The call's first.
+    First,
+    /// The same rung again.
+    Retry,
+    /// Beside a running attempt whose patience ran out.
+    Hedge,
+    /// The next rung, after a failure or a refusal.
+    Failover,
+    /// A benched rung, because nothing else was left.
+    LastResort,
+}
+
+impl AttemptKind {
+    /// The name used outside Rust.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Retry => "retry",
+            Self::Hedge => "hedge",
+            Self::Failover => "failover",
+            Self::LastResort => "last_resort",
+        }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum AttemptOutcome {
+    /// It still runs.
+    Running,
+    /// It gave the answer.
+    Won,
+    /// Another attempt of the call won.
+    Lost,
+    /// It failed.
+    Failed(Failure),
+    /// The caller left.
+    Cancelled,
+}
+
+/// One attempt. Times count from the start of the call.
+#[derive(Debug, Clone)]
+pub struct AttemptRecord {
+    /// Its index within the call, from 0.
+    pub index: usize,
+    /// Which rung.
+    pub rung: usize,
+    /// Its model.
+    pub model: ModelId,
+    /// Why it was made.
+    pub kind: AttemptKind,
+    /// When it began.
+    pub started: Duration,
+    /// When its first content came.
+    pub first_token: Option<Duration>,
+    /// When it ended.
+    pub ended: Option<Duration>,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+}
+
+/// Why a rung was passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The model's or provider's breaker refuses; for how much longer.
+    BreakerOpen(Duration),
+    /// The rung's answers failed validation too often; for how much longer.
+    SemanticBreakerOpen(Duration),
+    /// After a rate limit; for how much longer.
+    Cooldown(Duration),
+    /// Quota, credential or a missing model; for how much longer.
+    Hold {
+        /// What the hold is for.
+        class: Class,
+        /// How much longer.
+        remaining: Duration,
+    },
+    /// The model is at its concurrency limit.
+    AtCapacity,
+    /// The model's end of life has passed.
+    EndOfLife,
+    /// The request does not fit the model's context window.
+    ContextWindow {
+        /// The request's estimated tokens.
+        needed: u64,
+        /// The model's window, tokens.
+        window: u64,
+    },
+    /// Left because it breached, and something better is left.
+    Benched,
+    /// Slower than the rung it would take over from.
+    Worse,
+    /// This call failed on its provider in a way that its other models share.
+    ProviderFailed(Class),
+    /// This call has tried it already.
+    Tried,
+}
+
+impl Refusal {
+    /// The reason as events, headers and errors name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BreakerOpen(_) => "breaker_open",
+            Self::SemanticBreakerOpen(_) => "quality_gate",
+            Self::Cooldown(_) => "cooldown",
+            Self::Hold { .. } => "hold",
+            Self::AtCapacity => "at_capacity",
+            Self::EndOfLife => "eol",
+            Self::ContextWindow { .. } => "context_window",
+            Self::Benched => "benched",
+            Self::Worse => "worse",
+            Self::ProviderFailed(_) => "provider_failed",
+            Self::Tried => "tried",
+        }
+    }
+
+    /// How long until the rung may be asked again, where that is known.
+    pub const fn retry_in(self) -> Option<Duration> {
+        match self {
+            Self::BreakerOpen(d) | Self::SemanticBreakerOpen(d) | Self::Cooldown(d) => Some(d),
+            Self::Hold { remaining, .. } => Some(remaining),
+            _ => None,
+        }
+    }
+}
+
+impl Trail {
+    /// The attempts, in order.
+    pub fn attempts(&self) -> impl Iterator<Item = &AttemptRecord> {
+        self.steps.iter().filter_map(|s| match s {
+            TrailStep::Attempt(record) => Some(record),
+            _ => None,
+        })
+    }
+
+    /// The record of attempt `index`.
+    pub fn attempt_mut(&mut self, index: usize) -> Option<&mut AttemptRecord> {
+        self.steps.iter_mut().find_map(|s| match s {
+            TrailStep::Attempt(record) if record.index == index => Some(record),
+            _ => None,
+        })
+    }
+}
