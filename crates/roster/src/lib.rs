@@ -1,1 +1,18 @@
 #![doc = include_str!("../README.md")]
+
+mod config;
+mod guard;
+mod model;
+mod policy;
+mod problem;
+mod provider;
+
+pub use crate::config::{Config, RoleConfig, RungConfig, ServerConfig};
+pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+pub use crate::model::{EolKind, EolState, ModelConfig, SimulatedModelConfig};
+pub use crate::policy::{
+    Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,
+    RolePolicy, Signal,
+};
+pub use crate::problem::{Problem, Problems, Severity, report};
+pub use crate::provider::{Dialect, ProviderConfig};

@@ -1,0 +1,99 @@
+//! The whole configuration, checked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel_core::ModelId;
+use secrecy::SecretString;
+
+use crate::model::ModelConfig;
+use crate::policy::RolePolicy;
+use crate::provider::ProviderConfig;
+
+/// A configuration without errors.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Roles by name.
+    pub roles: BTreeMap<String, RoleConfig>,
+    /// Every model that a roster names.
+    pub models: BTreeMap<ModelId, ModelConfig>,
+    /// Every provider that a roster names or that is configured.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// The gateway's own settings.
+    pub server: ServerConfig,
+}
+
+/// One role: its policy and its roster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoleConfig {
+    /// What a client sends as `model`.
+    pub name: String,
+    /// What the role asks for.
+    pub policy: RolePolicy,
+    /// The roster, best first: rung 0 is the primary.
+    pub rungs: Vec<RungConfig>,
+}
+
+/// One place in a roster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RungConfig {
+    /// The model.
+    pub model: ModelId,
+    /// Share of the primary's score on the golden dataset; `None`: never measured.
+    /// 1 for the primary.
+    pub quality_score: Option<f64>,
+    /// What the rung can do compared with the primary, 0 to 1: its own key, else its
+    /// quality score over the primary's, else 0 (nothing is known). 1 for the primary.
+    pub capability_score: f64,
+    /// `median_latency_ms`: median latency measured under load.
+    pub median_latency: Option<Duration>,
+}
+
+impl RungConfig {
+    /// A primary: capability 1, latency unknown.
+    pub fn primary(model: ModelId) -> Self {
+        Self {
+            model,
+            quality_score: Some(1.0),
+            capability_score: 1.0,
+            median_latency: None,
+        }
+    }
+
+    /// A fallback that has `ratio` of the primary's score.
+    pub fn fallback(model: ModelId, ratio: f64) -> Self {
+        Self {
+            model,
+            quality_score: Some(ratio),
+            capability_score: ratio.clamp(0.0, 1.0),
+            median_latency: None,
+        }
+    }
+}
+
+/// The gateway's own settings (`[server]`).
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// `listen`: address and port.
+    pub listen: String,
+    /// `client_keys`: keys that clients authenticate with; empty: open.
+    pub client_keys: Vec<SecretString>,
+    /// `meta_key`: the name of the object with evenkeel's data in an answer.
+    pub meta_key: String,
+    /// `max_body_bytes`: longest request body.
+    pub max_body_bytes: usize,
+    /// `allow_open`: whether to serve without client keys on an address that is not loopback.
+    pub allow_open: bool,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:4000".to_owned(),
+            client_keys: Vec::new(),
+            meta_key: "evenkeel".to_owned(),
+            max_body_bytes: 32 * 1024 * 1024,
+            allow_open: false,
+        }
+    }
+}

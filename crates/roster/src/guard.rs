@@ -1,0 +1,136 @@
+//! What roles share and so cannot be a role's key: breakers, cooldowns, retry budgets.
+
+use std::time::Duration;
+
+use crate::policy::{Faults, PolicyError};
+
+/// A circuit breaker's settings (`[breaker]`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakerPolicy {
+    /// `failure_threshold`: failures in a row that open it.
+    pub failure_threshold: u32,
+    /// `success_threshold`: permits admitted at a time while half-open, and successes that close it.
+    pub success_threshold: u32,
+    /// `open_ms`: how long it stays open the first time.
+    pub open: Duration,
+    /// `growth`: factor on the open time at each repeated trip, at least 1.
+    pub growth: f64,
+    /// `open_cap_ms`: the open time grows no further.
+    pub open_cap: Duration,
+    /// `jitter`: share by which an open time may vary, 0 to 1.
+    pub jitter: f64,
+    /// `reset_after_ms`: closed this long, the open time is back at `open`.
+    pub reset_after: Duration,
+    /// `half_open_timeout_ms`: a half-open permit without a verdict is given up by then.
+    pub half_open_timeout: Duration,
+    /// `failure_rate`: share of failures in `window` that opens it, above 0, at most 1.
+    pub failure_rate: f64,
+    /// `min_calls`: fewest calls in `window` that `failure_rate` is judged on.
+    pub min_calls: u32,
+    /// `window_ms`: the span of `failure_rate`.
+    pub window: Duration,
+}
+
+impl Default for BreakerPolicy {
+    fn default() -> Self {
+        Self {
+            failure_threshold: 5,
+            success_threshold: 2,
+            open: Duration::from_secs(60),
+            growth: 2.0,
+            open_cap: Duration::from_secs(600),
+            jitter: 0.1,
+            reset_after: Duration::from_secs(300),
+            half_open_timeout: Duration::from_secs(30),
+            failure_rate: 0.5,
+            min_calls: 20,
+            window: Duration::from_secs(60),
+        }
+    }
+}
+
+impl BreakerPolicy {
+    pub(crate) fn faults(&self) -> Vec<PolicyError> {
+        let mut faults = Faults::default();
+        faults.at_least_one("failure_threshold", self.failure_threshold);
+        faults.at_least_one("success_threshold", self.success_threshold);
+        faults.at_least_one("min_calls", self.min_calls);
+        faults.span("open_ms", self.open);
+        faults.span("open_cap_ms", self.open_cap);
+        faults.not_below("open_cap_ms", self.open_cap, "open_ms", self.open);
+        faults.growth("growth", self.growth);
+        faults.share("jitter", self.jitter);
+        faults.not_longer("reset_after_ms", self.reset_after);
+        faults.span("half_open_timeout_ms", self.half_open_timeout);
+        faults.span("window_ms", self.window);
+        if !(self.failure_rate > 0.0 && self.failure_rate <= 1.0) {
+            faults.add(
+                "failure_rate",
+                format!("is {}, expected above 0, at most 1", self.failure_rate),
+            );
+        }
+        faults.0
+    }
+}
+
+/// How long a model is left alone after a 429 that names no time (`[cooldown]`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CooldownPolicy {
+    /// `base_ms`: the first cooldown.
+    pub base: Duration,
+    /// `growth`: factor at each 429 in a row, at least 1.
+    pub growth: f64,
+    /// `cap_ms`: a cooldown grows no further.
+    pub cap: Duration,
+}
+
+impl Default for CooldownPolicy {
+    fn default() -> Self {
+        Self {
+            base: Duration::from_secs(1),
+            growth: 2.0,
+            cap: Duration::from_secs(60),
+        }
+    }
+}
+
+impl CooldownPolicy {
+    pub(crate) fn faults(&self) -> Vec<PolicyError> {
+        let mut faults = Faults::default();
+        faults.span("base_ms", self.base);
+        faults.growth("growth", self.growth);
+        faults.span("cap_ms", self.cap);
+        faults.not_below("cap_ms", self.cap, "base_ms", self.base);
+        faults.0
+    }
+}
+
+/// How many same-rung retries a provider may see (`[retry_budget]`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryBudgetPolicy {
+    /// `ratio`: retries per call over `window`, 0 to 1.
+    pub ratio: f64,
+    /// `reserve`: retries allowed whatever the number of calls.
+    pub reserve: u32,
+    /// `window_ms`: the span of `ratio`.
+    pub window: Duration,
+}
+
+impl Default for RetryBudgetPolicy {
+    fn default() -> Self {
+        Self {
+            ratio: 0.2,
+            reserve: 10,
+            window: Duration::from_secs(10),
+        }
+    }
+}
+
+impl RetryBudgetPolicy {
+    pub(crate) fn faults(&self) -> Vec<PolicyError> {
+        let mut faults = Faults::default();
+        faults.share("ratio", self.ratio);
+        faults.span("window_ms", self.window);
+        faults.0
+    }
+}

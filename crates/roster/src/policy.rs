@@ -1,0 +1,455 @@
+//! What one role asks for: thresholds, clocks, hedging, retries, restoration.
+
+use std::time::Duration;
+
+use evenkeel_core::Clocks;
+
+/// A policy that contradicts itself or lies outside a key's range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {message}")]
+pub struct PolicyError {
+    /// The key as it is written in the files, e.g. `restore.canary`.
+    pub key: &'static str,
+    /// What was seen and what is allowed.
+    pub message: String,
+}
+
+/// Which latency a role is judged by (`signal`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Signal {
+    /// `auto`: whole answers by total time, streams by their first content token.
+    #[default]
+    Auto,
+    /// `total`: by total time.
+    Total,
+    /// `first_token`: by first content token; whole answers run on upstream streams too.
+    FirstToken,
+}
+
+/// When the first byte may go out to the caller (`commit`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// `first_token`: with the first content token.
+    #[default]
+    FirstToken,
+    /// `full`: once the whole answer is there.
+    Full,
+}
+
+/// What a provider's content filter leads to (`on_content_filter`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnContentFilter {
+    /// `stop`: the refusal is passed on.
+    #[default]
+    Stop,
+    /// `next`: the next rung is asked.
+    Next,
+}
+
+/// How a second attempt stands to the first (`hedge.mode`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HedgeMode {
+    /// `race`: both run, the first valid answer wins.
+    #[default]
+    Race,
+    /// `switch`: the first attempt is cancelled before the next starts.
+    Switch,
+    /// `off`: no hedges.
+    Off,
+}
+
+/// Hedging (`hedge`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct HedgePolicy {
+    /// `mode`.
+    pub mode: HedgeMode,
+    /// `budget`: share of the role's calls that may be hedged while the rung is not in breach, 0 to 1.
+    pub budget: f64,
+    /// `burst`: hedges the budget holds when full, in calls.
+    pub burst: u32,
+    /// `max_input_tokens`: calls with more input are hedged only in breach.
+    pub max_input_tokens: u64,
+    /// `keep_to_p99`: keep one first attempt running until it answers or passes the
+    /// p99 threshold, so that the p99 detector sees calls that a hedge saved.
+    pub keep_to_p99: bool,
+}
+
+impl Default for HedgePolicy {
+    fn default() -> Self {
+        Self {
+            mode: HedgeMode::Race,
+            budget: 0.05,
+            burst: 10,
+            max_input_tokens: 50_000,
+            keep_to_p99: false,
+        }
+    }
+}
+
+/// Same-rung retries (`retry`): how often per rung and call, by failure class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// After a 429.
+    pub rate_limited: u32,
+    /// After a 5xx, a reset or an early end.
+    pub transient: u32,
+    /// After a 503 or 529.
+    pub overloaded: u32,
+    /// After an answer that is not the wire format.
+    pub malformed: u32,
+    /// After an answer that is empty or fails its schema or validator.
+    pub semantic: u32,
+    /// `base_ms`: the first backoff's upper bound (full jitter).
+    pub base: Duration,
+    /// `cap_ms`: no backoff is longer.
+    pub cap: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            rate_limited: 3,
+            transient: 1,
+            overloaded: 1,
+            malformed: 1,
+            semantic: 1,
+            base: Duration::from_millis(200),
+            cap: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The way back to a rung that was left for slowness (`restore`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct RestorePolicy {
+    /// `probe_interval_ms`: time between two probes.
+    pub probe_interval: Duration,
+    /// `restore_below`: a probe counts as fast below this share of the p95 threshold, 0 to 1.
+    pub restore_below: f64,
+    /// `restore_after`: fast probes in a row that end stage 1.
+    pub restore_after: u32,
+    /// `canary`: shares of live traffic in stage 2, rising, each between 0 and 1; empty: no stage 2.
+    pub canary: Vec<f64>,
+    /// `canary_samples`: observations from which a share may be judged clear.
+    pub canary_samples: u32,
+    /// `canary_max_ms`: a share ends by then.
+    pub canary_max: Duration,
+    /// `hold_ms`: a breach this soon after a restoration is a flap.
+    pub hold: Duration,
+    /// `growth`: factor on the probe interval after a flap, at least 1.
+    pub growth: f64,
+    /// `probe_interval_cap_ms`: the probe interval grows no further.
+    pub probe_interval_cap: Duration,
+    /// `reset_after_ms`: quiet time after which the probe interval is back at its base.
+    pub reset_after: Duration,
+}
+
+impl Default for RestorePolicy {
+    fn default() -> Self {
+        Self {
+            probe_interval: Duration::from_secs(30),
+            restore_below: 0.8,
+            restore_after: 2,
+            canary: vec![0.1, 0.5],
+            canary_samples: 14,
+            canary_max: Duration::from_secs(150),
+            hold: Duration::from_secs(60),
+            growth: 2.0,
+            probe_interval_cap: Duration::from_secs(600),
+            reset_after: Duration::from_secs(1_800),
+        }
+    }
+}
+
+/// Everything one role asks for. Built by [`RolePolicy::new`] with the
+/// defaults of the files; [`RolePolicy::validate`] says what is wrong with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RolePolicy {
+    /// `p95_threshold_ms`: the p95 limit on total time, T95.
+    pub p95: Duration,
+    /// `p99_threshold_ms`: the p99 limit on total time, T99; at least `p95`.
+    pub p99: Duration,
+    /// `first_token_p95_ms`: the p95 limit on the first content token; by default `p95`.
+    pub first_token_p95: Duration,
+    /// `first_token_p99_ms`: the p99 limit on the first content token; by default `p99`.
+    pub first_token_p99: Duration,
+    /// `evaluation_window_seconds`: the span that latencies are judged over.
+    pub window: Duration,
+    /// `min_samples`: fewest observations a breach is decided on.
+    pub min_samples: u32,
+    /// `confidence`: 1 − the chance that a healthy rung shows the exceedances of a breach;
+    /// 0 gives the plain percentile rule.
+    pub confidence: f64,
+    /// `spike_detector`: whether the cumulative-sum detector runs beside the percentiles.
+    pub spike_detector: bool,
+    /// `signal`.
+    pub signal: Signal,
+    /// `quality_budget`: least share of the primary's score a fallback may have, 0 to 1.
+    pub quality_budget: f64,
+    /// `min_capability_score`: rungs below are never used, 0 to 1.
+    pub min_capability_score: f64,
+    /// `allow_unqualified`: whether fallbacks without a score may be used.
+    pub allow_unqualified: bool,
+    /// `allow_same_provider`: whether the first fallback may stand at the primary's provider.
+    pub allow_same_provider: bool,
+    /// `commit`.
+    pub commit: Commit,
+    /// `connect_ms`, `first_token_ms`, `stall_ms`, `deadline_ms`.
+    pub clocks: Clocks,
+    /// `hedge`.
+    pub hedge: HedgePolicy,
+    /// `retry`.
+    pub retry: RetryPolicy,
+    /// `restore`.
+    pub restore: RestorePolicy,
+    /// `on_content_filter`.
+    pub on_content_filter: OnContentFilter,
+    /// `min_tokens_per_s`: a stream slower than this over the last `stall_ms` stalls; 0 is off.
+    pub min_tokens_per_s: f64,
+    /// `requalify_after_days`: a score older than this is stale.
+    pub requalify_after_days: u32,
+    /// `min_schema_compliance`: least share of schema-valid answers where the role uses schemas, 0 to 1.
+    pub min_schema_compliance: f64,
+}
+
+impl RolePolicy {
+    /// A policy with the three values that every role must state, and the
+    /// defaults for the rest.
+    pub fn new(p95: Duration, p99: Duration, window: Duration) -> Self {
+        Self {
+            p95,
+            p99,
+            first_token_p95: p95,
+            first_token_p99: p99,
+            window,
+            min_samples: 5,
+            confidence: 0.999,
+            spike_detector: true,
+            signal: Signal::Auto,
+            quality_budget: 0.85,
+            min_capability_score: 0.0,
+            allow_unqualified: false,
+            allow_same_provider: false,
+            commit: Commit::FirstToken,
+            clocks: Clocks {
+                connect: Duration::from_secs(3),
+                first_token: Duration::from_secs(30),
+                stall: Duration::from_secs(15),
+                deadline: Duration::from_secs(120),
+            },
+            hedge: HedgePolicy::default(),
+            retry: RetryPolicy::default(),
+            restore: RestorePolicy::default(),
+            on_content_filter: OnContentFilter::Stop,
+            min_tokens_per_s: 0.0,
+            requalify_after_days: 90,
+            min_schema_compliance: 0.95,
+        }
+    }
+
+    /// Checks ranges and contradictions, the same ones that files are checked for.
+    ///
+    /// # Errors
+    /// The first [`PolicyError`], which names the key and the allowed range.
+    pub fn validate(&self) -> Result<(), PolicyError> {
+        self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn faults(&self) -> Vec<PolicyError> {
+        let mut faults = Faults::default();
+        self.threshold_faults(&mut faults);
+        self.clock_faults(&mut faults);
+        self.share_faults(&mut faults);
+        hedge_faults(&self.hedge, &mut faults);
+        retry_faults(&self.retry, &mut faults);
+        restore_faults(&self.restore, &mut faults);
+        faults.0
+    }
+
+    fn threshold_faults(&self, faults: &mut Faults) {
+        faults.span("p95_threshold_ms", self.p95);
+        faults.span("p99_threshold_ms", self.p99);
+        faults.not_below("p99_threshold_ms", self.p99, "p95_threshold_ms", self.p95);
+        faults.span("first_token_p95_ms", self.first_token_p95);
+        faults.span("first_token_p99_ms", self.first_token_p99);
+        faults.not_below(
+            "first_token_p99_ms",
+            self.first_token_p99,
+            "first_token_p95_ms",
+            self.first_token_p95,
+        );
+        if self.window < Duration::from_secs(1) || self.window > LONGEST {
+            faults.add(
+                "evaluation_window_seconds",
+                format!(
+                    "is {} s, expected 1 to {}",
+                    self.window.as_secs_f64(),
+                    LONGEST.as_secs()
+                ),
+            );
+        }
+        faults.at_least_one("min_samples", self.min_samples);
+        if !(0.0..1.0).contains(&self.confidence) {
+            faults.add(
+                "confidence",
+                format!("is {}, expected 0 or more and below 1", self.confidence),
+            );
+        }
+    }
+
+    fn clock_faults(&self, faults: &mut Faults) {
+        faults.span("connect_ms", self.clocks.connect);
+        faults.span("first_token_ms", self.clocks.first_token);
+        faults.span("stall_ms", self.clocks.stall);
+        faults.span("deadline_ms", self.clocks.deadline);
+        if !(self.min_tokens_per_s.is_finite() && self.min_tokens_per_s >= 0.0) {
+            faults.add(
+                "min_tokens_per_s",
+                format!("is {}, expected 0 (off) or more", self.min_tokens_per_s),
+            );
+        }
+    }
+
+    fn share_faults(&self, faults: &mut Faults) {
+        faults.share("quality_budget", self.quality_budget);
+        faults.share("min_capability_score", self.min_capability_score);
+        faults.share("min_schema_compliance", self.min_schema_compliance);
+        faults.at_least_one("requalify_after_days", self.requalify_after_days);
+    }
+}
+
+fn hedge_faults(hedge: &HedgePolicy, faults: &mut Faults) {
+    faults.share("hedge.budget", hedge.budget);
+}
+
+fn retry_faults(retry: &RetryPolicy, faults: &mut Faults) {
+    for (key, count) in [
+        ("retry.rate_limited", retry.rate_limited),
+        ("retry.transient", retry.transient),
+        ("retry.overloaded", retry.overloaded),
+        ("retry.malformed", retry.malformed),
+        ("retry.semantic", retry.semantic),
+    ] {
+        if count > MOST_RETRIES {
+            faults.add(key, format!("is {count}, expected 0 to {MOST_RETRIES}"));
+        }
+    }
+    faults.span("retry.base_ms", retry.base);
+    faults.span("retry.cap_ms", retry.cap);
+    faults.not_below("retry.cap_ms", retry.cap, "retry.base_ms", retry.base);
+}
+
+fn restore_faults(restore: &RestorePolicy, faults: &mut Faults) {
+    faults.span("restore.probe_interval_ms", restore.probe_interval);
+    faults.span("restore.probe_interval_cap_ms", restore.probe_interval_cap);
+    faults.not_below(
+        "restore.probe_interval_cap_ms",
+        restore.probe_interval_cap,
+        "restore.probe_interval_ms",
+        restore.probe_interval,
+    );
+    faults.span("restore.canary_max_ms", restore.canary_max);
+    faults.not_longer("restore.hold_ms", restore.hold);
+    faults.not_longer("restore.reset_after_ms", restore.reset_after);
+    faults.at_least_one("restore.restore_after", restore.restore_after);
+    faults.at_least_one("restore.canary_samples", restore.canary_samples);
+    faults.growth("restore.growth", restore.growth);
+    if !(restore.restore_below > 0.0 && restore.restore_below <= 1.0) {
+        faults.add(
+            "restore.restore_below",
+            format!("is {}, expected above 0, at most 1", restore.restore_below),
+        );
+    }
+    let inside = restore.canary.iter().all(|s| *s > 0.0 && *s < 1.0);
+    let rising = restore.canary.windows(2).all(|pair| pair[0] < pair[1]);
+    if !(inside && rising) {
+        faults.add(
+            "restore.canary",
+            format!(
+                "is {:?}, expected rising shares, each above 0 and below 1",
+                restore.canary
+            ),
+        );
+    }
+}
+
+/// No timed setting may be longer than a day: beyond that a slip in the unit is likelier than intent.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// More same-rung retries than this only hammer a failing upstream.
+const MOST_RETRIES: u32 = 20;
+
+/// Collects every fault of a set of settings; shared by all written forms.
+#[derive(Default)]
+pub(crate) struct Faults(pub(crate) Vec<PolicyError>);
+
+impl Faults {
+    pub(crate) fn add(&mut self, key: &'static str, message: String) {
+        self.0.push(PolicyError { key, message });
+    }
+
+    /// A time that must be at least 1 ms and at most a day.
+    pub(crate) fn span(&mut self, key: &'static str, value: Duration) {
+        if value < Duration::from_millis(1) || value > LONGEST {
+            self.add(
+                key,
+                format!(
+                    "is {} ms, expected 1 to {}",
+                    value.as_millis(),
+                    LONGEST.as_millis()
+                ),
+            );
+        }
+    }
+
+    /// A time that may be zero.
+    pub(crate) fn not_longer(&mut self, key: &'static str, value: Duration) {
+        if value > LONGEST {
+            self.add(
+                key,
+                format!(
+                    "is {} ms, expected 0 to {}",
+                    value.as_millis(),
+                    LONGEST.as_millis()
+                ),
+            );
+        }
+    }
+
+    pub(crate) fn not_below(
+        &mut self,
+        key: &'static str,
+        value: Duration,
+        floor_key: &'static str,
+        floor: Duration,
+    ) {
+        if value < floor {
+            self.add(
+                key,
+                format!(
+                    "is {} ms, below {floor_key} = {} ms",
+                    value.as_millis(),
+                    floor.as_millis()
+                ),
+            );
+        }
+    }
+
+    pub(crate) fn at_least_one(&mut self, key: &'static str, value: u32) {
+        if value == 0 {
+            self.add(key, "is 0, expected 1 or more".to_owned());
+        }
+    }
+
+    pub(crate) fn share(&mut self, key: &'static str, value: f64) {
+        if !(0.0..=1.0).contains(&value) {
+            self.add(key, format!("is {value}, expected 0 to 1"));
+        }
+    }
+
+    pub(crate) fn growth(&mut self, key: &'static str, value: f64) {
+        if !(value.is_finite() && value >= 1.0) {
+            self.add(key, format!("is {value}, expected 1 or more"));
+        }
+    }
+}
