@@ -1,1 +1,17 @@
 #![doc = include_str!("../README.md")]
+
+mod answer;
+mod behaviour;
+mod fault;
+mod latency;
+mod model;
+mod script;
+mod simulated;
+mod stats;
+
+pub use crate::answer::{WrongAnswer, check_answer};
+pub use crate::behaviour::Behaviour;
+pub use crate::fault::Fault;
+pub use crate::latency::Latency;
+pub use crate::simulated::Simulated;
+pub use crate::stats::Stats;

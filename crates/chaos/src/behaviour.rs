@@ -1,0 +1,114 @@
+//! What a simulated model does with the calls it gets.
+
+use crate::{Fault, Latency};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a model answers: how fast, how much, and what goes wrong.
+///
+/// Token `i` (from 0) of an answer is due `first_token + i × inter_token`
+/// after the request. A stream sends each when it is due; a whole answer comes
+/// when its last token is due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Behaviour {
+    /// Time to the first token, drawn anew for each call.
+    pub first_token: Latency,
+    /// Tokens of an answer. A request's own output cap may cut it shorter,
+    /// with finish `length`.
+    pub tokens: u32,
+    /// Time between two tokens.
+    pub inter_token: Duration,
+    /// The answer's text instead of the numbered one; `tokens` is then not
+    /// used, each word with the white space before it is a token.
+    pub text: Option<Arc<str>>,
+    /// What goes wrong; none means nothing.
+    pub fault: Option<Fault>,
+    /// Share of calls that get the fault, 0..1. The others are answered.
+    pub error_rate: f64,
+    /// At most so many calls get the fault, counted from when the behaviour
+    /// was set; none means no bound.
+    pub fault_times: Option<u64>,
+    /// How long after the request a fault shows that comes instead of an
+    /// answer (an error status, a closed connection, a page).
+    pub fault_delay: Duration,
+}
+
+impl Default for Behaviour {
+    /// Healthy and immediate, 20 tokens.
+    fn default() -> Self {
+        Self {
+            first_token: Latency::default(),
+            tokens: 20,
+            inter_token: Duration::ZERO,
+            text: None,
+            fault: None,
+            error_rate: 1.0,
+            fault_times: None,
+            fault_delay: Duration::ZERO,
+        }
+    }
+}
+
+impl Behaviour {
+    /// Healthy, with this time to the first token.
+    pub fn healthy(first_token: Latency) -> Self {
+        Self {
+            first_token,
+            ..Self::default()
+        }
+    }
+
+    /// Every call gets `fault`.
+    pub fn failing(fault: Fault) -> Self {
+        Self::default().with_fault(fault)
+    }
+
+    /// With so many tokens an answer.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: u32) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// With so much time between two tokens.
+    #[must_use]
+    pub fn with_inter_token(mut self, gap: Duration) -> Self {
+        self.inter_token = gap;
+        self
+    }
+
+    /// With this text for an answer.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// With this fault.
+    #[must_use]
+    pub fn with_fault(mut self, fault: Fault) -> Self {
+        self.fault = Some(fault);
+        self
+    }
+
+    /// With the fault on this share of the calls, 0..1.
+    #[must_use]
+    pub fn with_error_rate(mut self, share: f64) -> Self {
+        self.error_rate = share;
+        self
+    }
+
+    /// With the fault on the first `n` calls at most.
+    #[must_use]
+    pub fn with_fault_times(mut self, n: u64) -> Self {
+        self.fault_times = Some(n);
+        self
+    }
+
+    /// With this much time before the fault shows.
+    #[must_use]
+    pub fn with_fault_delay(mut self, delay: Duration) -> Self {
+        self.fault_delay = delay;
+        self
+    }
+}

@@ -1,0 +1,136 @@
+//! One simulated model: its behaviour now, its counts, its dice.
+
+use crate::stats::{CallGuard, Counts, Ending};
+use crate::{Behaviour, Fault, Stats};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A model whose behaviour can be replaced while calls run.
+#[derive(Debug)]
+pub(crate) struct Model {
+    /// `provider/model`.
+    pub(crate) who: Arc<str>,
+    counts: Arc<Counts>,
+    setting: Mutex<Setting>,
+}
+
+#[derive(Debug)]
+struct Setting {
+    behaviour: Arc<Behaviour>,
+    set_at: Instant,
+    faults: u64,
+    rng: fastrand::Rng,
+}
+
+/// What was drawn for one call.
+#[derive(Debug)]
+pub(crate) struct Draw {
+    pub(crate) behaviour: Arc<Behaviour>,
+    /// Time to the first token.
+    pub(crate) first_token: Duration,
+    /// Whether this call gets the behaviour's fault.
+    faulty: bool,
+}
+
+impl Draw {
+    /// The fault of this call.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.behaviour.fault.as_ref().filter(|_| self.faulty)
+    }
+}
+
+impl Model {
+    /// Each model draws from its own generator, seeded by `seed` and its name,
+    /// so that calls to one do not change what another does.
+    pub(crate) fn new(provider: &str, name: &str, seed: u64, behaviour: Behaviour) -> Self {
+        let who: Arc<str> = Arc::from(format!("{provider}/{name}"));
+        let rng = fastrand::Rng::with_seed(seed ^ fnv1a(&who));
+        Self {
+            who,
+            counts: Arc::default(),
+            setting: Mutex::new(Setting {
+                behaviour: Arc::new(behaviour),
+                set_at: Instant::now(),
+                faults: 0,
+                rng,
+            }),
+        }
+    }
+
+    /// Replaces the behaviour; calls in flight keep the one they began with.
+    pub(crate) fn set(&self, behaviour: Behaviour) {
+        let mut setting = self.lock();
+        setting.behaviour = Arc::new(behaviour);
+        setting.set_at = Instant::now();
+        setting.faults = 0;
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.counts.read()
+    }
+
+    /// Begins a call: counts it and draws what happens to it. Dropped without
+    /// an ending it is counted as `if_dropped`.
+    pub(crate) fn begin(&self, if_dropped: Ending) -> (Draw, CallGuard) {
+        let guard = self.counts.start(if_dropped);
+        let mut setting = self.lock();
+        let behaviour = Arc::clone(&setting.behaviour);
+        let since_set = setting.set_at.elapsed();
+        let first_token = behaviour.first_token.sample(&mut setting.rng, since_set);
+        let left = behaviour.fault_times.is_none_or(|n| setting.faults < n);
+        let faulty = behaviour.fault.is_some() && left && setting.rng.f64() < behaviour.error_rate;
+        setting.faults += u64::from(faulty);
+        let draw = Draw {
+            behaviour,
+            first_token,
+            faulty,
+        };
+        (draw, guard)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Setting> {
+        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// FNV-1a, 64 bits: the same on every platform and version.
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults_in(model: &Model, calls: usize) -> usize {
+        (0..calls)
+            .filter(|_| model.begin(Ending::Ok).0.fault().is_some())
+            .count()
+    }
+
+    #[test]
+    fn the_fault_hits_its_share_of_the_calls() {
+        let rate = |share| {
+            let behaviour = Behaviour::failing(Fault::Hang).with_error_rate(share);
+            faults_in(&Model::new("p", "m", 9, behaviour), 10_000)
+        };
+        assert_eq!(rate(0.0), 0);
+        assert_eq!(rate(1.0), 10_000);
+        // Standard deviation 46; four of them.
+        let third = rate(0.3);
+        assert!((2_816..=3_184).contains(&third), "{third}");
+    }
+
+    #[test]
+    fn a_bounded_fault_hits_the_first_calls_and_again_after_it_is_set() {
+        let behaviour = Behaviour::failing(Fault::Reset).with_fault_times(2);
+        let model = Model::new("p", "m", 9, behaviour.clone());
+        assert_eq!(faults_in(&model, 10), 2);
+        assert_eq!(faults_in(&model, 10), 0);
+        model.set(behaviour);
+        assert_eq!(faults_in(&model, 10), 2);
+    }
+}
