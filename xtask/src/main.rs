@@ -1,2 +1,86 @@
-//! Project tasks.
-fn main() {}
+#![doc = include_str!("../README.md")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its terminal"
+)]
+
+mod bench;
+mod ci;
+mod deny;
+mod failover16;
+mod gateway;
+mod layers;
+mod options;
+mod process;
+mod python;
+mod real;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Exit status when a run could not take place because something it needs cannot be had:
+/// neither success nor failure (the convention of automake's test driver).
+const CANNOT_RUN: u8 = 77;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Project tasks of evenkeel")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything the CI asks: tidy, fmt, deny, clippy, docs, tests, each crate alone
+    Ci(ci::Args),
+    /// Rules over the tree: READMEs, descriptions, lints, links, and who may depend on whom
+    Tidy,
+    /// cargo-deny, pinned; `cargo xtask deny advisories` needs the network
+    Deny(deny::Args),
+    /// Provider faults against a fresh gateway (bench/failover16); exit 1 when the policy's gate fails
+    Failover16(failover16::Args),
+    /// Load against running gateways
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Two real models behind the gateway, the official `OpenAI` SDK in front; exit 77 when they can't be installed
+    Real(real::Args),
+}
+
+/// A run that could not take place; says what was needed.
+#[derive(Debug)]
+struct CannotRun(String);
+
+impl std::fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot run here: {}", self.0)
+    }
+}
+
+impl std::error::Error for CannotRun {}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Ci(args) => ci::run(&args),
+        Task::Tidy => tidy::run(),
+        Task::Deny(args) => deny::run(&args.checks),
+        Task::Failover16(args) => failover16::run(args),
+        Task::Bench(bench) => bench::run(bench),
+        Task::Real(args) => real::run(&args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            if error.downcast_ref::<CannotRun>().is_some() {
+                ExitCode::from(CANNOT_RUN)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
