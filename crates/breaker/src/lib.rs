@@ -1,1 +1,37 @@
 #![doc = include_str!("../README.md")]
+
+mod admission;
+mod backoff;
+mod breaker;
+mod config;
+mod cooldown;
+mod error;
+mod event;
+mod hedge_budget;
+mod ledger;
+mod period;
+mod permit;
+mod retry_budget;
+mod run;
+mod snapshot;
+mod state;
+mod sync;
+mod timeline;
+mod token;
+mod transition;
+mod verdict;
+mod window;
+
+pub use crate::{
+    backoff::Backoff,
+    breaker::Breaker,
+    config::{BreakerConfig, RateRule, RateWindow, SlowRule},
+    cooldown::Cooldown,
+    error::ConfigError,
+    event::{Cause, Transition},
+    hedge_budget::HedgeBudget,
+    permit::{OwnedPermit, Permit, Recorded, Refused},
+    retry_budget::RetryBudget,
+    snapshot::Snapshot,
+    state::State,
+};

@@ -1,0 +1,109 @@
+//! What the end of a call changes.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    breaker::Breaker,
+    event::Cause,
+    permit::Recorded,
+    state::{State, Word},
+    sync::lock,
+    window::Sample,
+};
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    Success,
+    /// A success slower than the slow-call rule allows.
+    Slow,
+    Failure {
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Breaker {
+    #[inline]
+    pub(crate) fn record(&self, admitted: Word, outcome: Outcome, now: Instant) -> Recorded {
+        if self.current() != admitted {
+            return Recorded::STALE;
+        }
+        match admitted.state() {
+            State::Closed => self.record_closed(admitted, outcome, now),
+            State::HalfOpen => self.record_trial(admitted, outcome, now),
+            State::Open | State::ForcedOpen | State::Disabled => Recorded::counted(None),
+        }
+    }
+
+    /// Takes a trial permit back without a verdict.
+    pub(crate) fn give_back(&self, admitted: Word) {
+        let mut ledger = lock(&self.ledger);
+        if self.current() == admitted {
+            ledger.trials.give_back();
+        }
+    }
+
+    pub(crate) fn is_slow(&self, took: Duration) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.is_slow(took))
+    }
+
+    fn record_closed(&self, admitted: Word, outcome: Outcome, now: Instant) -> Recorded {
+        let generation = admitted.generation();
+        let (sample, retry_after) = match outcome {
+            Outcome::Success => (Sample::Good, None),
+            Outcome::Slow => (Sample::Slow, None),
+            Outcome::Failure { retry_after } => (Sample::Failure, retry_after),
+        };
+        let cause = match self.count(generation, sample, now) {
+            Some(Some(cause)) => cause,
+            Some(None) => return Recorded::counted(None),
+            None => return Recorded::STALE,
+        };
+        // Counted in its own generation; if another thread has opened the breaker since, that was the change.
+        Recorded::counted(self.change(|breaker, ledger| {
+            (breaker.current() == admitted).then(|| breaker.open(ledger, cause, now, retry_after))
+        }))
+    }
+
+    /// Counts an outcome of `generation` and tells what it trips, if anything; `None` if that generation
+    /// is over.
+    fn count(&self, generation: u64, sample: Sample, now: Instant) -> Option<Option<Cause>> {
+        if sample == Sample::Failure {
+            let failures = self.run.lengthen(generation)?;
+            if failures >= self.config.failure_threshold {
+                return Some(Some(Cause::ConsecutiveFailures { failures }));
+            }
+        } else if !self.run.end(generation) {
+            return None;
+        }
+        match &self.gate {
+            Some(gate) => gate
+                .record(generation, sample, self.timeline.nanos(now))
+                .ok(),
+            None => Some(None),
+        }
+    }
+
+    fn record_trial(&self, admitted: Word, outcome: Outcome, now: Instant) -> Recorded {
+        let mut stale = false;
+        let transition = self.change(|breaker, ledger| {
+            if breaker.current() != admitted {
+                stale = true;
+                return None;
+            }
+            match outcome {
+                Outcome::Success => {
+                    ledger.trials.succeed(now);
+                    (ledger.trials.succeeded >= breaker.config.success_threshold).then(|| {
+                        breaker.shift(ledger, State::Closed, Cause::TrialsSucceeded, now, None)
+                    })
+                }
+                Outcome::Slow => Some(breaker.open(ledger, Cause::TrialSlow, now, None)),
+                Outcome::Failure { retry_after } => {
+                    Some(breaker.open(ledger, Cause::TrialFailed, now, retry_after))
+                }
+            }
+        });
+        Recorded { stale, transition }
+    }
+}
