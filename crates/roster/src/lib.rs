@@ -1,14 +1,22 @@
 #![doc = include_str!("../README.md")]
 
+mod assemble;
 mod config;
+mod document;
 mod guard;
+mod load;
 mod model;
 mod policy;
 mod problem;
 mod provider;
+mod read;
+mod rules;
+mod written;
 
 pub use crate::config::{Config, RoleConfig, RungConfig, ServerConfig};
+pub use crate::document::SourceFile;
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+pub use crate::load::{Loaded, load};
 pub use crate::model::{EolKind, EolState, ModelConfig, SimulatedModelConfig};
 pub use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,

@@ -36,6 +36,9 @@ pub enum EolState {
 /// A model's last day is announced this many days ahead.
 const EOL_WARNING_DAYS: i32 = 60;
 
+/// Calls at a time that a model gets unless `[limits]` says otherwise.
+pub(crate) const DEFAULT_CONCURRENCY: usize = 64;
+
 /// A simulated model's behaviour (`[providers.NAME.models."MODEL"]`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulatedModelConfig {
@@ -106,7 +109,7 @@ impl ModelConfig {
             id,
             breaker: BreakerPolicy::default(),
             cooldown: CooldownPolicy::default(),
-            max_concurrency: 64,
+            max_concurrency: DEFAULT_CONCURRENCY,
             context_window: None,
             max_output_tokens: None,
             eol_date: None,

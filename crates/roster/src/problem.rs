@@ -68,20 +68,17 @@ impl fmt::Display for Problems {
 /// The problems as `evenkeel check` prints them: one a line, `error: ` or
 /// `warning: ` first, and a line that counts them. Ends without a newline.
 pub fn report(problems: &[Problem]) -> String {
-    let mut text = String::new();
-    for problem in problems {
-        text.push_str(&format!("{}: {problem}\n", problem.severity));
-    }
     let errors = problems
         .iter()
         .filter(|p| p.severity == Severity::Error)
         .count();
-    text.push_str(&format!(
+    let counts = format!(
         "{}, {}",
         counted(errors, "error"),
         counted(problems.len() - errors, "warning")
-    ));
-    text
+    );
+    let lines = problems.iter().map(|p| format!("{}: {p}", p.severity));
+    lines.chain([counts]).collect::<Vec<_>>().join("\n")
 }
 
 fn counted(n: usize, word: &str) -> String {

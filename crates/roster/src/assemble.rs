@@ -1,0 +1,277 @@
+//! Puts the parts together: roles with their rosters, models with their providers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::ModelId;
+use secrecy::SecretString;
+
+use crate::config::{Config, RoleConfig, RungConfig};
+use crate::model::{ModelConfig, SimulatedModelConfig};
+use crate::provider::{Dialect, ProviderConfig};
+use crate::read::{Findings, Place, nearest};
+use crate::written::{BUILT_IN, OPENAI_KEY, Written, WrittenFallback, WrittenRoster, built_in};
+
+/// A configuration, and where its models are first named.
+pub(crate) struct Draft {
+    pub(crate) config: Config,
+    /// Where each model is first named by a roster.
+    pub(crate) named: BTreeMap<ModelId, Place>,
+}
+
+/// Assembles what can be; reports roles, rosters and providers that do not meet.
+/// `home` stands for the configuration as a whole.
+pub(crate) fn assemble(
+    written: &Written<'_>,
+    home: &Place,
+    env: &dyn Fn(&str) -> Option<String>,
+    findings: &mut Findings,
+) -> Draft {
+    let roles = assemble_roles(written, home, findings);
+    let named = named_models(written);
+    let providers = assemble_providers(written, &named, env, findings);
+    let models = named
+        .keys()
+        .map(|id| (id.clone(), assemble_model(id, written, &providers)))
+        .collect();
+    Draft {
+        config: Config {
+            roles,
+            models,
+            providers,
+            server: written.server.clone(),
+        },
+        named,
+    }
+}
+
+fn assemble_roles(
+    written: &Written<'_>,
+    home: &Place,
+    findings: &mut Findings,
+) -> BTreeMap<String, RoleConfig> {
+    let names: BTreeSet<&str> = written
+        .policies
+        .keys()
+        .chain(written.rosters.keys())
+        .copied()
+        .collect();
+    if names.is_empty() {
+        let message = "no role anywhere: nothing to serve".to_owned();
+        let how = "write [agent_roles.NAME] into policy.toml and roster.toml".to_owned();
+        findings.error(home, message, Some(how));
+    }
+    let mut roles = BTreeMap::new();
+    for name in names {
+        let Some(roster) = written.rosters.get(name) else {
+            refuse_rosterless(name, written, findings);
+            continue;
+        };
+        let policy = match written.policies.get(name) {
+            Some((place, policy)) => policy.finished(place, findings),
+            None if written.defaults.is_complete() => {
+                written.defaults.finished(&roster.role, findings)
+            }
+            None => {
+                refuse_policyless(name, roster, written, findings);
+                continue;
+            }
+        };
+        let role = RoleConfig {
+            name: name.to_owned(),
+            policy,
+            rungs: rungs(roster),
+        };
+        roles.insert(name.to_owned(), role);
+    }
+    roles
+}
+
+fn refuse_rosterless(name: &str, written: &Written<'_>, findings: &mut Findings) {
+    let Some((place, policy)) = written.policies.get(name) else {
+        return;
+    };
+    policy.finished(place, findings);
+    let free = written.rosters.keys().copied();
+    let meant = nearest(name, free.filter(|r| !written.policies.contains_key(r)));
+    let how = meant.map_or_else(
+        || format!("write [agent_roles.{name}] with its primary into roster.toml"),
+        |meant| format!("did you mean `{meant}`, which has a roster?"),
+    );
+    let message = format!("role `{name}` has a policy and no roster");
+    findings.error(place, message, Some(how));
+}
+
+fn refuse_policyless(
+    name: &str,
+    roster: &WrittenRoster,
+    written: &Written<'_>,
+    findings: &mut Findings,
+) {
+    let free = written.policies.keys().copied();
+    let meant = nearest(name, free.filter(|p| !written.rosters.contains_key(p)));
+    let how = meant.map_or_else(
+        || {
+            "write p95_threshold_ms, p99_threshold_ms and evaluation_window_seconds for it, or for all in [defaults], into policy.toml"
+                .to_owned()
+        },
+        |meant| format!("did you mean `{meant}`, which has a policy?"),
+    );
+    let message = format!("role `{name}` has a roster and no policy");
+    findings.error(&roster.role, message, Some(how));
+}
+
+fn rungs(roster: &WrittenRoster) -> Vec<RungConfig> {
+    let primary = roster
+        .primary
+        .iter()
+        .map(|(id, _)| RungConfig::primary(id.clone()));
+    let fallbacks = roster.fallbacks.iter().map(|fallback| {
+        let quality_score = quality(fallback, roster);
+        let known = fallback.capability_score.or(quality_score);
+        RungConfig {
+            model: fallback.model.clone(),
+            quality_score,
+            capability_score: known.unwrap_or(0.0).min(1.0),
+            median_latency: fallback.median_latency,
+        }
+    });
+    primary.chain(fallbacks).collect()
+}
+
+/// A score beside a `primary_score` is in the same unit; alone it is the ratio.
+fn quality(fallback: &WrittenFallback, roster: &WrittenRoster) -> Option<f64> {
+    let score = fallback.quality_score?;
+    Some(
+        roster
+            .primary_score
+            .map_or(score, |primary| score / primary),
+    )
+}
+
+fn named_models(written: &Written<'_>) -> BTreeMap<ModelId, Place> {
+    let mut named = BTreeMap::new();
+    for roster in written.rosters.values() {
+        let primary = roster.primary.iter().map(|(id, place)| (id, place));
+        let fallbacks = roster.fallbacks.iter().map(|f| (&f.model, &f.place));
+        for (id, place) in primary.chain(fallbacks) {
+            named.entry(id.clone()).or_insert_with(|| place.clone());
+        }
+    }
+    named
+}
+
+fn assemble_providers(
+    written: &Written<'_>,
+    named: &BTreeMap<ModelId, Place>,
+    env: &dyn Fn(&str) -> Option<String>,
+    findings: &mut Findings,
+) -> BTreeMap<String, ProviderConfig> {
+    let configured = written.providers.iter();
+    let mut providers: BTreeMap<String, ProviderConfig> = configured
+        .map(|(name, written)| (name.clone(), written.provider.clone()))
+        .collect();
+    let mut met = BTreeSet::new();
+    for (id, place) in named {
+        let name = id.provider();
+        if !met.insert(name) {
+            continue;
+        }
+        if !providers.contains_key(name) {
+            let Some(mut provider) = built_in(name) else {
+                refuse_provider(id, place, written, findings);
+                continue;
+            };
+            provider.breaker = written.shared.breaker.clone();
+            provider.retry_budget = written.shared.retry_budget.clone();
+            providers.insert(name.to_owned(), provider);
+        }
+        if let Some(provider) = providers.get_mut(name) {
+            let own_access = written.providers.get(name).is_some_and(|p| p.own_access);
+            if built_in(name).is_some() && !own_access {
+                fill_key(provider, place, env, findings);
+            }
+            warn_unavailable(provider, place, findings);
+        }
+    }
+    providers
+}
+
+fn refuse_provider(id: &ModelId, place: &Place, written: &Written<'_>, findings: &mut Findings) {
+    let name = id.provider();
+    let known = written.providers.keys().map(String::as_str).chain(BUILT_IN);
+    let how = nearest(name, known).map_or_else(
+        || format!("configure it in evenkeel.toml, [providers.{name}]"),
+        |meant| {
+            format!(
+                "did you mean `{meant}`? Else configure it in evenkeel.toml, [providers.{name}]"
+            )
+        },
+    );
+    let message = format!("`{id}`: provider `{name}` is not configured");
+    findings.error(place, message, Some(how));
+}
+
+/// The key of the built-in `openai`, which only goes to its own address.
+fn fill_key(
+    provider: &mut ProviderConfig,
+    place: &Place,
+    env: &dyn Fn(&str) -> Option<String>,
+    findings: &mut Findings,
+) {
+    if provider.dialect != Dialect::OpenAi {
+        return;
+    }
+    let key = env(OPENAI_KEY).filter(|key| key.bytes().all(|b| b.is_ascii_graphic()));
+    if let Some(key) = key.filter(|key| !key.is_empty()) {
+        provider.api_key = Some(SecretString::from(key));
+    } else {
+        let message = format!(
+            "{OPENAI_KEY} holds no key: `{}` will refuse every call",
+            provider.name
+        );
+        let how = format!("set it, or api_key in [providers.{}]", provider.name);
+        findings.warning(place, message, Some(how));
+    }
+}
+
+fn warn_unavailable(provider: &ProviderConfig, place: &Place, findings: &mut Findings) {
+    if let Dialect::Unavailable(dialect) = provider.dialect {
+        let message = format!(
+            "provider `{}`: its dialect, `{dialect}`, is not available in this version; its rungs are skipped",
+            provider.name
+        );
+        findings.warning(place, message, None);
+    }
+}
+
+fn assemble_model(
+    id: &ModelId,
+    written: &Written<'_>,
+    providers: &BTreeMap<String, ProviderConfig>,
+) -> ModelConfig {
+    let provider = written.providers.get(id.provider());
+    let own = provider.and_then(|provider| provider.models.get(id.model()));
+    let shared = match (own, provider) {
+        (Some(own), _) => &own.shared,
+        (None, Some(provider)) => &provider.shared,
+        (None, None) => &written.shared,
+    };
+    let mut model = ModelConfig {
+        breaker: shared.breaker.clone(),
+        cooldown: shared.cooldown.clone(),
+        max_concurrency: shared.max_concurrency,
+        ..ModelConfig::new(id.clone())
+    };
+    let dialect = providers
+        .get(id.provider())
+        .map(|provider| provider.dialect);
+    if dialect == Some(Dialect::Simulated) {
+        model.simulated = own
+            .and_then(|own| own.simulated.clone())
+            .or_else(|| Some(SimulatedModelConfig::default()));
+    }
+    if let Some(registered) = written.registry.get(id) {
+        registered.apply(&mut model);
+    }
+    model
+}

@@ -1,0 +1,58 @@
+//! From files to a checked configuration.
+
+use jiff::civil::Date;
+
+use crate::assemble::assemble;
+use crate::config::Config;
+use crate::document::{SourceFile, parse_all};
+use crate::problem::{Problem, Problems};
+use crate::read::{Findings, Place};
+use crate::rules;
+use crate::written::Written;
+
+/// A configuration without errors, and what someone should look at all the same.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Warnings, in the order of files and lines.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads a configuration from the text of its files and checks it as of `today`.
+///
+/// Files are told apart by name: `evenkeel.toml`, `policy.toml`, `roster.toml`,
+/// `models.toml`; the same with `.yaml`; and `agent_latency_policy.yaml`,
+/// `fallback_roster.yaml`, `model_registry.yaml`. One file alone, whatever its
+/// name, holds all tables inline. Files with other endings are passed over.
+///
+/// `env` looks up what `${NAME}` in strings stands for, and the key of the
+/// built-in provider `openai` (`OPENAI_API_KEY`).
+///
+/// # Errors
+/// Every [`Problem`] of every file, warnings too, if at least one is an error.
+pub fn load(
+    files: &[SourceFile],
+    env: &dyn Fn(&str) -> Option<String>,
+    today: Date,
+) -> Result<Loaded, Problems> {
+    let mut findings = Findings::default();
+    let documents = parse_all(files, env, &mut findings);
+    let written = Written::read(&documents.list, &mut findings);
+    if !documents.whole {
+        return Err(Problems(findings.into_sorted()));
+    }
+    let home = documents
+        .list
+        .first()
+        .map_or_else(|| Place::file("evenkeel.toml"), |d| d.place.clone());
+    let draft = assemble(&written, &home, env, &mut findings);
+    rules::check(&draft, &written, today, &mut findings);
+    if findings.has_errors() {
+        return Err(Problems(findings.into_sorted()));
+    }
+    Ok(Loaded {
+        config: draft.config,
+        warnings: findings.into_sorted(),
+    })
+}

@@ -1,0 +1,318 @@
+//! Reads a table key by key: types, missing keys, and keys nobody asked for.
+
+use std::time::Duration;
+
+use jiff::civil::Date;
+
+use super::node::{Node, Value};
+use super::place::{Findings, Place, Scope, nearest};
+
+/// Puts `value` into `slot` if there is one.
+pub(crate) fn assign<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
+}
+
+/// Reads one table. Every key asked for is a known key; [`finish`](Self::finish)
+/// reports the others.
+pub(crate) struct TableReader<'a, 'f> {
+    scope: Scope<'a>,
+    pub(crate) findings: &'f mut Findings,
+    known: Vec<&'static str>,
+}
+
+impl<'a, 'f> TableReader<'a, 'f> {
+    pub(crate) fn new(scope: Scope<'a>, findings: &'f mut Findings) -> Self {
+        Self {
+            scope,
+            findings,
+            known: Vec::new(),
+        }
+    }
+
+    /// The table being read.
+    pub(crate) fn scope(&self) -> &Scope<'a> {
+        &self.scope
+    }
+
+    /// Makes `key` a known key without reading it.
+    pub(crate) fn know(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
+    /// Every key asked for so far.
+    pub(crate) fn known(&self) -> &[&'static str] {
+        &self.known
+    }
+
+    /// Where `key` is, or would be.
+    pub(crate) fn place(&self, key: &str) -> Place {
+        let line = self
+            .scope
+            .table
+            .get(key)
+            .map_or(self.scope.place.line, |e| e.line);
+        self.scope.place.below(key, line)
+    }
+
+    /// The value at `key`, with its place; `None` where absent, null or already reported.
+    fn value(&mut self, key: &'static str) -> Option<(&'a Node, Place)> {
+        self.known.push(key);
+        let entry = self.scope.table.get(key)?;
+        if matches!(entry.node.value, Value::Null | Value::Unusable) {
+            return None;
+        }
+        Some((&entry.node, self.scope.place.below(key, entry.line)))
+    }
+
+    fn wrong(&mut self, at: &Place, expected: &str, found: &Value) {
+        let message = format!("expected {expected}, found {}", found.kind());
+        self.findings.error(at, message, None);
+    }
+
+    /// Whether `key` is there with a value, usable or not.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        let entry = self.scope.table.get(key);
+        entry.is_some_and(|entry| !matches!(entry.node.value, Value::Null))
+    }
+
+    /// A whole number from 0 to `most`.
+    fn whole(&mut self, key: &'static str, what: &str, most: u64) -> Option<u64> {
+        let (node, at) = self.value(key)?;
+        if let Value::Integer(number) = node.value
+            && let Ok(number) = u64::try_from(number)
+            && number <= most
+        {
+            return Some(number);
+        }
+        let found = match &node.value {
+            Value::Float(number) => format!("`{number:?}`"),
+            other => other.kind(),
+        };
+        let message = format!("expected a whole number{what} from 0 to {most}, found {found}");
+        self.findings.error(&at, message, None);
+        None
+    }
+
+    /// A count.
+    pub(crate) fn count(&mut self, key: &'static str) -> Option<u32> {
+        let number = self.whole(key, "", u64::from(u32::MAX))?;
+        u32::try_from(number).ok()
+    }
+
+    /// A large count, e.g. of tokens or bytes. The bound is that of a TOML integer.
+    pub(crate) fn large_count(&mut self, key: &'static str) -> Option<u64> {
+        self.whole(key, "", i64::MAX.unsigned_abs())
+    }
+
+    /// Whole milliseconds.
+    pub(crate) fn ms(&mut self, key: &'static str) -> Option<Duration> {
+        self.whole(key, " of milliseconds", u64::from(u32::MAX))
+            .map(Duration::from_millis)
+    }
+
+    /// Whole seconds.
+    pub(crate) fn seconds(&mut self, key: &'static str) -> Option<Duration> {
+        self.whole(key, " of seconds", u64::from(u32::MAX))
+            .map(Duration::from_secs)
+    }
+
+    /// Any finite number.
+    pub(crate) fn number(&mut self, key: &'static str) -> Option<f64> {
+        let (node, at) = self.value(key)?;
+        self.finite(node, &at)
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "settings are shares, rates and prices; none needs more than 53 bits"
+    )]
+    fn finite(&mut self, node: &Node, at: &Place) -> Option<f64> {
+        match node.value {
+            Value::Float(number) if number.is_finite() => Some(number),
+            Value::Integer(number) => Some(number as f64),
+            Value::Unusable => None,
+            ref other => {
+                self.wrong(at, "a number", other);
+                None
+            }
+        }
+    }
+
+    /// A list of finite numbers.
+    pub(crate) fn numbers(&mut self, key: &'static str) -> Option<Vec<f64>> {
+        let (items, at) = self.items(key, "a list of numbers")?;
+        items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.finite(item, &at.item(index, item.line)))
+            .collect()
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let (node, at) = self.value(key)?;
+        if let Value::Bool(value) = node.value {
+            return Some(value);
+        }
+        self.wrong(&at, "true or false", &node.value);
+        None
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
+        let (node, at) = self.value(key)?;
+        self.string(node, &at)
+    }
+
+    fn string(&mut self, node: &'a Node, at: &Place) -> Option<&'a str> {
+        match &node.value {
+            Value::String(text) => Some(text),
+            Value::Unusable => None,
+            other => {
+                self.wrong(at, "a string", other);
+                None
+            }
+        }
+    }
+
+    /// A list of strings, each with its place.
+    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<(&'a str, Place)>> {
+        let (items, at) = self.items(key, "a list of strings")?;
+        let mut texts = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let place = at.item(index, item.line);
+            if let Some(text) = self.string(item, &place) {
+                texts.push((text, place));
+            }
+        }
+        Some(texts)
+    }
+
+    fn items(&mut self, key: &'static str, expected: &str) -> Option<(&'a [Node], Place)> {
+        let (node, at) = self.value(key)?;
+        if let Value::Array(items) = &node.value {
+            return Some((items, at));
+        }
+        self.wrong(&at, expected, &node.value);
+        None
+    }
+
+    /// One of a few words.
+    pub(crate) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text(key)?;
+        if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*meaning);
+        }
+        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let message = format!("`{text}` is not one of {}", all.join(", "));
+        let at = self.place(key);
+        self.findings
+            .error(&at, message, did_you_mean(nearest(text, all)));
+        None
+    }
+
+    /// A calendar date, `YYYY-MM-DD`.
+    pub(crate) fn date(&mut self, key: &'static str) -> Option<Date> {
+        let (node, at) = self.value(key)?;
+        let text = match &node.value {
+            Value::String(text) | Value::Date(text) => text,
+            other => {
+                self.wrong(&at, "a date", other);
+                return None;
+            }
+        };
+        let date = text.parse().ok();
+        if date.is_none() {
+            let message = format!("`{text}` is no date of the calendar");
+            let how = "write it as YYYY-MM-DD".to_owned();
+            self.findings.error(&at, message, Some(how));
+        }
+        date
+    }
+
+    /// The table at `key`.
+    pub(crate) fn table(&mut self, key: &'static str) -> Option<Scope<'a>> {
+        let (node, at) = self.value(key)?;
+        self.scope_of(node, at)
+    }
+
+    fn scope_of(&mut self, node: &'a Node, place: Place) -> Option<Scope<'a>> {
+        match &node.value {
+            Value::Table(table) => Some(Scope { place, table }),
+            Value::Unusable => None,
+            other => {
+                self.wrong(&place, "a table", other);
+                None
+            }
+        }
+    }
+
+    /// Reads the table at `key` with `read`, then reports its unknown keys.
+    pub(crate) fn within<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut TableReader<'a, '_>) -> T,
+    ) -> Option<T> {
+        let scope = self.table(key)?;
+        let mut inner = TableReader::new(scope, self.findings);
+        let result = read(&mut inner);
+        inner.finish();
+        Some(result)
+    }
+
+    /// The named tables below `key`, e.g. roles or providers.
+    pub(crate) fn named_tables(&mut self, key: &'static str) -> Vec<(&'a str, Scope<'a>)> {
+        let Some(scope) = self.table(key) else {
+            return Vec::new();
+        };
+        let mut tables = Vec::with_capacity(scope.table.entries.len());
+        for entry in &scope.table.entries {
+            let place = scope.place.below(&entry.key, entry.line);
+            if let Some(inner) = self.scope_of(&entry.node, place) {
+                tables.push((entry.key.as_str(), inner));
+            }
+        }
+        tables
+    }
+
+    /// The tables of the list at `key`; `None` where there is no list.
+    pub(crate) fn listed_tables(&mut self, key: &'static str) -> Option<Vec<Scope<'a>>> {
+        let (items, at) = self.items(key, "a list of tables")?;
+        let mut tables = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            if let Some(inner) = self.scope_of(item, at.item(index, item.line)) {
+                tables.push(inner);
+            }
+        }
+        Some(tables)
+    }
+
+    /// Reports every key that nobody asked for.
+    pub(crate) fn finish(self) {
+        self.finish_knowing(&[], "");
+    }
+
+    /// As [`finish`](Self::finish); a key in `elsewhere` belongs into `file`.
+    pub(crate) fn finish_knowing(self, elsewhere: &[&'static str], file: &str) {
+        for entry in &self.scope.table.entries {
+            let key = entry.key.as_str();
+            if self.known.contains(&key) {
+                continue;
+            }
+            let at = self.scope.place.below(key, entry.line);
+            let suggestion = if elsewhere.contains(&key) {
+                Some(format!("it belongs into {file}"))
+            } else {
+                did_you_mean(nearest(key, self.known.iter().copied()))
+            };
+            self.findings
+                .error(&at, "unknown key".to_owned(), suggestion);
+        }
+    }
+}
+
+fn did_you_mean(word: Option<&str>) -> Option<String> {
+    word.map(|word| format!("did you mean `{word}`?"))
+}

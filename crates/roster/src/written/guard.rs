@@ -1,0 +1,77 @@
+//! The tables that roles share: `[breaker]`, `[cooldown]`, `[retry_budget]`, `[limits]`.
+
+use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+use crate::policy::PolicyError;
+use crate::read::{Findings, Scope, TableReader, assign};
+
+pub(crate) fn read_breaker(table: &mut TableReader<'_, '_>, breaker: &mut BreakerPolicy) {
+    assign(
+        &mut breaker.failure_threshold,
+        table.count("failure_threshold"),
+    );
+    assign(
+        &mut breaker.success_threshold,
+        table.count("success_threshold"),
+    );
+    assign(&mut breaker.open, table.ms("open_ms"));
+    assign(&mut breaker.growth, table.number("growth"));
+    assign(&mut breaker.open_cap, table.ms("open_cap_ms"));
+    assign(&mut breaker.jitter, table.number("jitter"));
+    assign(&mut breaker.reset_after, table.ms("reset_after_ms"));
+    assign(
+        &mut breaker.half_open_timeout,
+        table.ms("half_open_timeout_ms"),
+    );
+    assign(&mut breaker.failure_rate, table.number("failure_rate"));
+    assign(&mut breaker.min_calls, table.count("min_calls"));
+    assign(&mut breaker.window, table.ms("window_ms"));
+}
+
+pub(crate) fn read_cooldown(table: &mut TableReader<'_, '_>, cooldown: &mut CooldownPolicy) {
+    assign(&mut cooldown.base, table.ms("base_ms"));
+    assign(&mut cooldown.growth, table.number("growth"));
+    assign(&mut cooldown.cap, table.ms("cap_ms"));
+}
+
+pub(crate) fn read_retry_budget(table: &mut TableReader<'_, '_>, budget: &mut RetryBudgetPolicy) {
+    assign(&mut budget.ratio, table.number("ratio"));
+    assign(&mut budget.reserve, table.count("reserve"));
+    assign(&mut budget.window, table.ms("window_ms"));
+}
+
+pub(crate) fn read_limits(table: &mut TableReader<'_, '_>, max_concurrency: &mut usize) {
+    let Some(number) = table.count("max_concurrency") else {
+        return;
+    };
+    if number == 0 {
+        let at = table.place("max_concurrency");
+        let message = "is 0, expected 1 or more".to_owned();
+        let how = "take the model out of its rosters to stop using it".to_owned();
+        table.findings.error(&at, message, Some(how));
+    }
+    assign(max_concurrency, usize::try_from(number).ok());
+}
+
+/// Reports `faults` of the table `name`, each where its key was set last in
+/// `layers` (the more general first).
+pub(crate) fn check(
+    faults: Vec<PolicyError>,
+    name: &str,
+    layers: &[&Scope<'_>],
+    findings: &mut Findings,
+) {
+    for fault in faults {
+        let key = format!("{name}.{}", fault.key);
+        let set = layers.iter().rev().find_map(|layer| layer.locate(&key));
+        let at = set.or_else(|| {
+            let layer = layers
+                .iter()
+                .rev()
+                .find(|layer| layer.locate(name).is_some())?;
+            Some(layer.locate(name)?.below(fault.key, layer.place.line))
+        });
+        if let Some(at) = at {
+            findings.error(&at, fault.message, None);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The written form of each part of a configuration: which keys it has and what they mean.
+
+mod guard;
+mod policy;
+mod provider;
+mod registry;
+mod roster;
+mod server;
+
+use std::collections::BTreeMap;
+
+pub(crate) use self::policy::WrittenPolicy;
+pub(crate) use self::provider::{BUILT_IN, OPENAI_KEY, SharedTables, WrittenProvider, built_in};
+pub(crate) use self::registry::Registry;
+pub(crate) use self::roster::{WrittenFallback, WrittenRoster};
+
+use self::policy::read_policy;
+use self::provider::read_providers;
+use self::registry::read_registry;
+use self::roster::read_roster;
+use self::server::read_server;
+use crate::config::ServerConfig;
+use crate::document::{Document, Part};
+use crate::read::{Findings, Place, Scope, Table, TableReader};
+
+/// Everything the files say, before any rule that needs more than one table.
+#[derive(Default)]
+pub(crate) struct Written<'a> {
+    /// `[defaults]`.
+    pub(crate) defaults: WrittenPolicy<'a>,
+    /// Roles with a policy of their own, and where it stands.
+    pub(crate) policies: BTreeMap<&'a str, (Place, WrittenPolicy<'a>)>,
+    pub(crate) rosters: BTreeMap<&'a str, WrittenRoster>,
+    pub(crate) registry: Registry<'a>,
+    pub(crate) shared: SharedTables,
+    pub(crate) providers: BTreeMap<String, WrittenProvider>,
+    pub(crate) server: ServerConfig,
+}
+
+impl<'a> Written<'a> {
+    /// Reads every document; each part has at most one of its own, beside `evenkeel.toml`.
+    pub(crate) fn read(documents: &'a [Document], findings: &mut Findings) -> Self {
+        let mut written = Self::default();
+        for document in documents {
+            let scope = document.scope();
+            let mut table = TableReader::new(scope.clone(), findings);
+            match document.part {
+                Part::Main => written.read_main(&mut table, &scope, documents),
+                Part::Policy => {
+                    written.read_defaults(&mut table);
+                    written.read_policies(&mut table);
+                }
+                Part::Roster => written.read_rosters(&mut table),
+                Part::Models => written.read_models(&mut table),
+                Part::Prompts => {
+                    let message = "prompt variants are not used by this version".to_owned();
+                    findings.warning(&scope.place, message, None);
+                    continue;
+                }
+            }
+            table.finish();
+        }
+        written
+    }
+
+    fn read_main(
+        &mut self,
+        table: &mut TableReader<'a, '_>,
+        scope: &Scope<'a>,
+        documents: &[Document],
+    ) {
+        self.shared.read(table, &[scope], true);
+        self.server = table.within("server", read_server).unwrap_or_default();
+        self.providers = read_providers(table, scope, &self.shared);
+        let other = |part| documents.iter().find(|d| d.part == part);
+        if table.has("defaults") {
+            refuse_second(table, "defaults", other(Part::Policy));
+        }
+        self.read_defaults(table);
+        if table.has("models") {
+            refuse_second(table, "models", other(Part::Models));
+        }
+        self.read_models(table);
+        self.read_inline_roles(table, other(Part::Policy), other(Part::Roster));
+    }
+
+    fn read_defaults(&mut self, table: &mut TableReader<'a, '_>) {
+        let nothing = WrittenPolicy::default();
+        let defaults = table.within("defaults", |t| read_policy(t, &nothing));
+        self.defaults = defaults.unwrap_or_else(|| std::mem::take(&mut self.defaults));
+    }
+
+    fn read_policies(&mut self, table: &mut TableReader<'a, '_>) {
+        for (role, scope) in table.named_tables("agent_roles") {
+            check_name("role", role, &scope.place, table.findings);
+            let place = scope.place.clone();
+            let mut own = TableReader::new(scope, table.findings);
+            let policy = read_policy(&mut own, &self.defaults);
+            own.finish_knowing(&roster_keys(), "roster.toml");
+            self.policies.insert(role, (place, policy));
+        }
+    }
+
+    fn read_rosters(&mut self, table: &mut TableReader<'a, '_>) {
+        for (role, scope) in table.named_tables("agent_roles") {
+            check_name("role", role, &scope.place, table.findings);
+            let mut own = TableReader::new(scope, table.findings);
+            let roster = read_roster(&mut own);
+            own.finish_knowing(&policy_keys(), "policy.toml");
+            self.rosters.insert(role, roster);
+        }
+    }
+
+    fn read_models(&mut self, table: &mut TableReader<'a, '_>) {
+        if let Some(scopes) = table.listed_tables("models") {
+            self.registry = read_registry(scopes, table.findings);
+        }
+    }
+
+    /// Roles in `evenkeel.toml` hold policy and roster in one table.
+    fn read_inline_roles(
+        &mut self,
+        table: &mut TableReader<'a, '_>,
+        policy_file: Option<&Document>,
+        roster_file: Option<&Document>,
+    ) {
+        for (role, scope) in table.named_tables("agent_roles") {
+            check_name("role", role, &scope.place, table.findings);
+            let place = scope.place.clone();
+            let has_any = |keys: &[&str]| keys.iter().any(|key| scope.table.get(key).is_some());
+            let (has_policy, has_roster) = (has_any(&policy_keys()), has_any(&roster_keys()));
+            let mut own = TableReader::new(scope.clone(), table.findings);
+            if has_policy {
+                refuse_second_role(&mut own, &place, "policy", policy_file);
+            }
+            if has_roster {
+                refuse_second_role(&mut own, &place, "roster", roster_file);
+            }
+            let policy = read_policy(&mut own, &self.defaults);
+            if policy_file.is_none() {
+                self.policies.insert(role, (place, policy));
+            }
+            if has_roster || roster_file.is_none() {
+                self.rosters.insert(role, read_roster(&mut own));
+            }
+            own.finish_knowing(&roster_keys(), "roster.toml");
+        }
+    }
+}
+
+fn refuse_second(table: &mut TableReader<'_, '_>, key: &str, other: Option<&Document>) {
+    if let Some(other) = other {
+        let message = format!("{key} are here and in {}", other.place.file);
+        let how = "keep them in one of the two".to_owned();
+        table.findings.error(&table.place(key), message, Some(how));
+    }
+}
+
+fn refuse_second_role(
+    table: &mut TableReader<'_, '_>,
+    at: &Place,
+    what: &str,
+    other: Option<&Document>,
+) {
+    if let Some(other) = other {
+        let message = format!("has a {what} here, and {} is there too", other.place.file);
+        let how = "keep them in one of the two".to_owned();
+        table.findings.error(at, message, Some(how));
+    }
+}
+
+/// Every key of a policy table.
+fn policy_keys() -> Vec<&'static str> {
+    keys_asked(|table| {
+        read_policy(table, &WrittenPolicy::default());
+    })
+}
+
+/// Every key of a roster table.
+fn roster_keys() -> Vec<&'static str> {
+    keys_asked(|table| {
+        read_roster(table);
+    })
+}
+
+/// The keys that `read` asks an empty table for.
+fn keys_asked(read: impl FnOnce(&mut TableReader<'_, '_>)) -> Vec<&'static str> {
+    let empty = Table::default();
+    let scope = Scope {
+        place: Place::file(""),
+        table: &empty,
+    };
+    let mut unused = Findings::default();
+    let mut table = TableReader::new(scope, &mut unused);
+    read(&mut table);
+    table.known().to_vec()
+}
+
+/// A name that goes into model ids, headers and paths: visible ASCII without a slash.
+fn check_name(what: &str, name: &str, at: &Place, findings: &mut Findings) {
+    let fits = |b: u8| b.is_ascii_graphic() && b != b'/';
+    if name.is_empty() || !name.bytes().all(fits) {
+        let message = format!("{name:?} cannot name a {what}");
+        let how = "use letters, digits and signs without spaces and without `/`".to_owned();
+        findings.error(at, message, Some(how));
+    }
+}
+
+/// A key that goes into an HTTP header.
+fn is_sendable(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic())
+}

@@ -1,0 +1,178 @@
+//! `models.toml`: what is known about models.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::ModelId;
+use jiff::civil::Date;
+
+use crate::model::{EolKind, ModelConfig};
+use crate::read::{Findings, Place, Scope, TableReader, assign};
+
+/// The model registry by id.
+pub(crate) type Registry<'a> = BTreeMap<ModelId, Registered<'a>>;
+
+/// One entry of the registry.
+pub(crate) struct Registered<'a> {
+    pub(crate) entry: Place,
+    /// Which rosters the registry believes the model to be in; `None`: not said.
+    pub(crate) used_by: Option<Vec<(&'a str, Place)>>,
+    /// Of `eol_date`.
+    pub(crate) eol_place: Place,
+    /// Whether the move to the replacement is over (`migration_status`). A note for
+    /// people: whether a model is used is decided by `eol_date` alone.
+    pub(crate) is_migrated: bool,
+    facts: Facts,
+}
+
+/// What a model's entry says about it; absent is unknown.
+#[derive(Default)]
+struct Facts {
+    context_window: Option<u64>,
+    max_output_tokens: Option<u64>,
+    eol_date: Option<Date>,
+    eol_kind: EolKind,
+    replacement: Option<String>,
+    probe_max_tokens: Option<u64>,
+    probe_usd_per_day: Option<f64>,
+    input_usd_per_mtok: Option<f64>,
+    output_usd_per_mtok: Option<f64>,
+}
+
+impl Registered<'_> {
+    /// Puts what the registry knows into `model`.
+    pub(crate) fn apply(&self, model: &mut ModelConfig) {
+        let facts = &self.facts;
+        model.registered = true;
+        model.context_window = facts.context_window;
+        model.max_output_tokens = facts.max_output_tokens;
+        model.eol_date = facts.eol_date;
+        model.eol_kind = facts.eol_kind;
+        model.replacement.clone_from(&facts.replacement);
+        assign(&mut model.probe_max_tokens, facts.probe_max_tokens);
+        assign(&mut model.probe_usd_per_day, facts.probe_usd_per_day);
+        model.input_usd_per_mtok = facts.input_usd_per_mtok;
+        model.output_usd_per_mtok = facts.output_usd_per_mtok;
+    }
+}
+
+/// Reads `models`, reporting entries that contradict themselves or each other.
+pub(crate) fn read_registry<'a>(scopes: Vec<Scope<'a>>, findings: &mut Findings) -> Registry<'a> {
+    let mut registry = Registry::new();
+    for scope in scopes {
+        let Some((id, registered)) = read_entry(scope, findings) else {
+            continue;
+        };
+        if let Some(first) = registry.get(&id) {
+            let message = format!("`{id}` is already in line {}", first.entry.line);
+            let how = "keep one of the two".to_owned();
+            findings.error(&registered.entry, message, Some(how));
+        } else {
+            registry.insert(id, registered);
+        }
+    }
+    registry
+}
+
+fn read_entry<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<(ModelId, Registered<'a>)> {
+    let entry = scope.place.clone();
+    let mut table = TableReader::new(scope, findings);
+    let id = read_id(&mut table);
+    let facts = read_facts(&mut table);
+    let eol_place = table.place("eol_date");
+    if let (Some(first), Some(last)) = (table.date("deployed_at"), facts.eol_date)
+        && last < first
+    {
+        let message = format!("{last} is before deployed_at, {first}");
+        table.findings.error(&eol_place, message, None);
+    }
+    let is_migrated = read_migration(&mut table);
+    let used_by = table.texts("agents_using");
+    table.finish();
+    let registered = Registered {
+        entry,
+        used_by,
+        eol_place,
+        is_migrated,
+        facts,
+    };
+    Some((id?, registered))
+}
+
+/// The id is `provider` and `id` together, or a whole `provider/model` in `id`.
+fn read_id(table: &mut TableReader<'_, '_>) -> Option<ModelId> {
+    let at = table.scope().place.clone();
+    if !table.has("id") {
+        table.know("id");
+        table.know("provider");
+        let how = "write the model's name, and its provider beside it".to_owned();
+        table
+            .findings
+            .error(&at, "id is missing".to_owned(), Some(how));
+        return None;
+    }
+    let id = table.text("id");
+    let written = table.has("provider");
+    let provider = table.text("provider");
+    let (id, whole) = match (id?, provider) {
+        (id, Some(provider)) => (id, format!("{provider}/{id}")),
+        (id, None) if !written => (id, id.to_owned()),
+        _ => return None,
+    };
+    let read = ModelId::new(&whole).ok();
+    if read.is_none() {
+        let message = format!("`{id}` names no provider");
+        let how = "write provider beside it, or the id as `provider/model`".to_owned();
+        table.findings.error(&table.place("id"), message, Some(how));
+    }
+    read
+}
+
+/// Whether `migration_status` says that nobody uses the model any more.
+fn read_migration(table: &mut TableReader<'_, '_>) -> bool {
+    let Some(status) = table.text("migration_status") else {
+        return false;
+    };
+    let done = matches!(status, "done" | "completed");
+    if !done && !matches!(status, "pending" | "in_progress") {
+        let message = format!("`{status}` is not one of pending, in_progress, done, completed");
+        let at = table.place("migration_status");
+        table.findings.warning(&at, message, None);
+    }
+    done
+}
+
+fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
+    let kinds = [("fixed", EolKind::Fixed), ("earliest", EolKind::Earliest)];
+    Facts {
+        context_window: read_size(table, "context_window"),
+        max_output_tokens: read_size(table, "max_output_tokens"),
+        eol_date: table.date("eol_date"),
+        eol_kind: table.word("eol_kind", &kinds).unwrap_or_default(),
+        replacement: table.text("replacement").map(str::to_owned),
+        probe_max_tokens: read_size(table, "probe_max_tokens"),
+        probe_usd_per_day: read_price(table, "probe_usd_per_day"),
+        input_usd_per_mtok: read_price(table, "input_usd_per_mtok"),
+        output_usd_per_mtok: read_price(table, "output_usd_per_mtok"),
+    }
+}
+
+fn read_size(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<u64> {
+    let size = table.large_count(key)?;
+    if size == 0 {
+        let message = "is 0, expected 1 or more".to_owned();
+        let how = "leave it out if it is not known".to_owned();
+        table.findings.error(&table.place(key), message, Some(how));
+        return None;
+    }
+    Some(size)
+}
+
+fn read_price(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<f64> {
+    let price = table.number(key)?;
+    if price < 0.0 {
+        let message = format!("is {price}, expected 0 or more");
+        table.findings.error(&table.place(key), message, None);
+        return None;
+    }
+    Some(price)
+}

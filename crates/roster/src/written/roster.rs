@@ -1,0 +1,162 @@
+//! `roster.toml`: one role's ranked models.
+
+use std::time::Duration;
+
+use evenkeel_core::ModelId;
+
+use crate::read::{Findings, Place, Scope, TableReader};
+
+/// A roster as far as it can be read.
+pub(crate) struct WrittenRoster {
+    pub(crate) role: Place,
+    pub(crate) primary: Option<(ModelId, Place)>,
+    pub(crate) primary_score: Option<f64>,
+    /// In the order of their ranks.
+    pub(crate) fallbacks: Vec<WrittenFallback>,
+    /// Whether `fallbacks` is there, be it empty: a role may have none on purpose.
+    pub(crate) says_fallbacks: bool,
+    /// Whether every rung could be read, so that rules about neighbours make sense.
+    pub(crate) complete: bool,
+}
+
+pub(crate) struct WrittenFallback {
+    pub(crate) model: ModelId,
+    /// Of the `model` key.
+    pub(crate) place: Place,
+    /// Of the fallback itself.
+    pub(crate) entry: Place,
+    rank: Option<u32>,
+    pub(crate) quality_score: Option<f64>,
+    pub(crate) capability_score: Option<f64>,
+    pub(crate) median_latency: Option<Duration>,
+    /// Whether the score says what it was measured on.
+    pub(crate) verified: bool,
+}
+
+/// Reads the roster keys of a role's table.
+pub(crate) fn read_roster(table: &mut TableReader<'_, '_>) -> WrittenRoster {
+    let role = table.scope().place.clone();
+    let primary = read_model(table, "primary");
+    let primary_score = table.number("primary_score");
+    if primary_score.is_some_and(|score| score <= 0.0) {
+        let message = "expected a score above 0".to_owned();
+        table
+            .findings
+            .error(&table.place("primary_score"), message, None);
+    }
+    let scopes = table.listed_tables("fallbacks").unwrap_or_default();
+    let says_fallbacks = table.has("fallbacks");
+    let written = scopes.len();
+    let mut fallbacks: Vec<WrittenFallback> = scopes
+        .into_iter()
+        .filter_map(|scope| read_fallback(scope, table.findings))
+        .collect();
+    let complete = primary.is_some() && fallbacks.len() == written;
+    check_ranks(&fallbacks, table.findings);
+    fallbacks.sort_by_key(|fallback| fallback.rank);
+    WrittenRoster {
+        role,
+        primary,
+        primary_score: primary_score.filter(|score| *score > 0.0),
+        fallbacks,
+        says_fallbacks,
+        complete,
+    }
+}
+
+fn read_model(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<(ModelId, Place)> {
+    if !table.has(key) {
+        let message = format!("{key} is missing");
+        let how = format!("write {key} = \"provider/model\"");
+        let at = table.scope().place.clone();
+        table.know(key);
+        table.findings.error(&at, message, Some(how));
+        return None;
+    }
+    let text = table.text(key)?;
+    let place = table.place(key);
+    match ModelId::new(text) {
+        Ok(id) => Some((id, place)),
+        Err(error) => {
+            table.findings.error(&place, error.to_string(), None);
+            None
+        }
+    }
+}
+
+fn read_fallback(scope: Scope<'_>, findings: &mut Findings) -> Option<WrittenFallback> {
+    let entry = scope.place.clone();
+    let mut table = TableReader::new(scope, findings);
+    let model = read_model(&mut table, "model");
+    let rank = table.count("rank");
+    let quality_score = read_score(&mut table, "quality_score", f64::MAX);
+    let capability_score = read_score(&mut table, "capability_score", 1.0);
+    let median_latency = table.ms("median_latency_ms");
+    let verified = read_hashes(&mut table);
+    table.finish();
+    let (model, place) = model?;
+    Some(WrittenFallback {
+        model,
+        place,
+        entry,
+        rank,
+        quality_score,
+        capability_score,
+        median_latency,
+        verified,
+    })
+}
+
+fn read_score(table: &mut TableReader<'_, '_>, key: &'static str, most: f64) -> Option<f64> {
+    let score = table.number(key)?;
+    if (0.0..=most).contains(&score) {
+        return Some(score);
+    }
+    let range = if most < f64::MAX {
+        format!("0 to {most}")
+    } else {
+        "0 or more".to_owned()
+    };
+    let message = format!("is {score}, expected {range}");
+    table.findings.error(&table.place(key), message, None);
+    None
+}
+
+/// Whether the fallback says what its score was measured on.
+fn read_hashes(table: &mut TableReader<'_, '_>) -> bool {
+    table
+        .within("hashes", |hashes| {
+            ["prompt", "tools", "dataset", "snapshot"]
+                .map(|key| hashes.text(key).is_some())
+                .into_iter()
+                .all(|there| there)
+        })
+        .unwrap_or(false)
+}
+
+/// Ranks order the fallbacks, so they must be there for all or for none, and differ.
+fn check_ranks(fallbacks: &[WrittenFallback], findings: &mut Findings) {
+    let ranked = fallbacks.iter().filter(|f| f.rank.is_some()).count();
+    for (index, fallback) in fallbacks.iter().enumerate() {
+        let at = fallback.entry.below("rank", fallback.entry.line);
+        match fallback.rank {
+            None if ranked > 0 => {
+                let message = "rank is missing, but other fallbacks of the role have one";
+                let how = "rank all of them, or none: then their order in the file counts";
+                findings.error(&fallback.entry, message.to_owned(), Some(how.to_owned()));
+            }
+            Some(0) => {
+                let message = "is 0, expected 1 or more: 0 is the primary".to_owned();
+                findings.error(&at, message, None);
+            }
+            Some(rank) if fallbacks[..index].iter().any(|f| f.rank == Some(rank)) => {
+                findings.error(
+                    &at,
+                    format!("rank {rank} is taken by another fallback"),
+                    None,
+                );
+            }
+            _ => {}
+        }
+    }
+}

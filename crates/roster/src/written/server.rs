@@ -1,0 +1,101 @@
+//! `[server]`: the gateway's own settings.
+
+use std::net::SocketAddr;
+
+use secrecy::SecretString;
+
+use super::is_sendable;
+use crate::config::ServerConfig;
+use crate::read::{TableReader, assign};
+
+/// Names that an answer in OpenAI's wire format already uses.
+const TAKEN: [&str; 8] = [
+    "id",
+    "object",
+    "created",
+    "model",
+    "choices",
+    "usage",
+    "system_fingerprint",
+    "service_tier",
+];
+
+pub(crate) fn read_server(table: &mut TableReader<'_, '_>) -> ServerConfig {
+    let mut server = ServerConfig::default();
+    assign(&mut server.listen, table.text("listen").map(str::to_owned));
+    let keys_fault = read_client_keys(table, &mut server);
+    assign(
+        &mut server.meta_key,
+        table.text("meta_key").map(str::to_owned),
+    );
+    if server.meta_key.is_empty() || TAKEN.contains(&server.meta_key.as_str()) {
+        let message = format!("`{}` cannot be it: answers have their own", server.meta_key);
+        let how = "take `evenkeel` or `_meta`".to_owned();
+        table
+            .findings
+            .error(&table.place("meta_key"), message, Some(how));
+    }
+    let most = table.large_count("max_body_bytes");
+    if most == Some(0) {
+        let message = "is 0, expected 1 or more".to_owned();
+        table
+            .findings
+            .error(&table.place("max_body_bytes"), message, None);
+    }
+    assign(
+        &mut server.max_body_bytes,
+        most.and_then(|most| usize::try_from(most).ok()),
+    );
+    assign(&mut server.allow_open, table.flag("allow_open"));
+    check_listen(table, &server, keys_fault);
+    server
+}
+
+/// Reads the keys; true if one of them cannot be used.
+fn read_client_keys(table: &mut TableReader<'_, '_>, server: &mut ServerConfig) -> bool {
+    let Some(keys) = table.texts("client_keys") else {
+        return table.has("client_keys");
+    };
+    let mut fault = false;
+    for (key, place) in keys {
+        if is_sendable(key) {
+            server.client_keys.push(SecretString::from(key));
+        } else {
+            fault = true;
+            let message = "a key must be visible ASCII without spaces, and not empty".to_owned();
+            table.findings.error(&place, message, None);
+        }
+    }
+    fault
+}
+
+fn check_listen(table: &mut TableReader<'_, '_>, server: &ServerConfig, keys_fault: bool) {
+    let at = table.place("listen");
+    let Some(loopback) = is_loopback(&server.listen) else {
+        let message = format!("`{}` is not an address and a port", server.listen);
+        let how = "write e.g. `127.0.0.1:4000`".to_owned();
+        table.findings.error(&at, message, Some(how));
+        return;
+    };
+    if server.client_keys.is_empty() && !keys_fault && !loopback && !server.allow_open {
+        let message = format!(
+            "`{}` is open to others, and client_keys is empty",
+            server.listen
+        );
+        let how = "set client_keys, listen on loopback, or say allow_open = true".to_owned();
+        table.findings.error(&at, message, Some(how));
+    }
+}
+
+/// Whether only this machine reaches `listen`; `None` if it is no address.
+fn is_loopback(listen: &str) -> Option<bool> {
+    if let Ok(address) = listen.parse::<SocketAddr>() {
+        return Some(address.ip().is_loopback());
+    }
+    let (host, port) = listen.rsplit_once(':')?;
+    let named = !host.is_empty()
+        && host
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
+    (named && port.parse::<u16>().is_ok()).then_some(host == "localhost")
+}
