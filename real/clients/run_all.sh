@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 base=${1:-http://127.0.0.1:18080/v1}; model=${2:-smollm2-135m}; shift $(( $# > 2 ? 2 : $# ))
 dir=${EVENKEEL_REAL_DIR:-$HOME/.cache/evenkeel-real}; port=${FAULT_PORT:-18090}
 py=$dir/clients/bin/python
-bash "$here/setup.sh" --node || { echo "install failed"; exit 2; }
+bash "$here/setup.sh" --node >/dev/null || { echo "install failed"; exit 2; }
 cp "$here/smoke_node.mjs" "$dir/node/"
 python3 "$here/faults.py" --port "$port" --upstream "${base%/v1}" >/dev/null & fp=$!
 trap 'kill $fp 2>/dev/null' EXIT

@@ -4,6 +4,7 @@
 # Makes in $EVENKEEL_REAL_DIR (default ~/.cache/evenkeel-real)
 #   clients/   Python with the SDKs and frameworks of requirements.txt
 #   node/      with --node: the SDKs of package-lock.json
+# and prints the path of that Python.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${EVENKEEL_REAL_DIR:-$HOME/.cache/evenkeel-real}
@@ -18,6 +19,7 @@ if [ ! -e "$stamp" ]; then
   "$py" -m pip install -q --no-deps -r "$here/requirements.txt"
   touch "$stamp"
 fi
+echo "$py"
 [ "${1:-}" = --node ] || exit 0
 stamp=$dir/.clients-node-$(cat "$here/package.json" "$here/package-lock.json" | cksum | cut -d' ' -f1)
 if [ ! -e "$stamp" ]; then

@@ -53,7 +53,8 @@ struct Model {
 /// built, started or read.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let serve_lines = setup("real/llm/setup.sh")?;
-    setup("real/clients/setup.sh")?;
+    let clients = setup("real/clients/setup.sh")?;
+    let python = clients.trim();
     let binary = gateway::build()?;
     let folder = workspace::target()?.join("real");
     let primary = serve(&PRIMARY, &serve_lines, &folder)?;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let base = format!("http://127.0.0.1:{GATEWAY_PORT}/v1");
 
     println!("==> smoke_openai.py");
-    let mut smoke = client("smoke_openai.py")?;
+    let mut smoke = client(python, "smoke_openai.py");
     smoke.args([
         "--base",
         &base,
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let smoke_passed = process::succeeds(&mut smoke)?;
 
     println!("==> keel_openai.py");
-    let mut keel = client("keel_openai.py")?;
+    let mut keel = client(python, "keel_openai.py");
     keel.args(["--base", &base, "--role", ROLE])
         .args(["--primary", PRIMARY.name, "--fallback", FALLBACK.name])
         .args(["--primary-pid", &primary.pid().to_string()])
@@ -124,20 +125,10 @@ fn serve_words(model: &Model, serve_lines: &str) -> Result<Vec<String>> {
 }
 
 /// A script of real/clients, under the Python that its setup made.
-fn client(script: &str) -> Result<Command> {
-    let scripts = workspace::root().join("real/clients");
-    let output = Command::new("bash")
-        .args([
-            "-c",
-            r#"printf %s "${EVENKEEL_REAL_DIR:-$HOME/.cache/evenkeel-real}""#,
-        ])
-        .output()
-        .context("cannot start bash")?;
-    let installed =
-        PathBuf::from(String::from_utf8(output.stdout).context("a path that is no text")?);
-    let mut command = Command::new(installed.join("clients/bin/python"));
-    command.arg(scripts.join(script));
-    Ok(command)
+fn client(python: &str, script: &str) -> Command {
+    let mut command = Command::new(python);
+    command.arg(workspace::root().join("real/clients").join(script));
+    command
 }
 
 /// One role over the two models.
