@@ -18,6 +18,9 @@ pub struct Behaviour {
     pub tokens: u32,
     /// Time between two tokens.
     pub inter_token: Duration,
+    /// Whether a stream's status and headers come with its first token. If not
+    /// they come at once, and the caller waits within the stream.
+    pub late_open: bool,
     /// The answer's text instead of the numbered one; `tokens` is then not
     /// used, each word with the white space before it is a token.
     pub text: Option<Arc<str>>,
@@ -40,6 +43,7 @@ impl Default for Behaviour {
             first_token: Latency::default(),
             tokens: 20,
             inter_token: Duration::ZERO,
+            late_open: false,
             text: None,
             fault: None,
             error_rate: 1.0,
@@ -74,6 +78,13 @@ impl Behaviour {
     #[must_use]
     pub fn with_inter_token(mut self, gap: Duration) -> Self {
         self.inter_token = gap;
+        self
+    }
+
+    /// With a stream's status and headers held back until its first token.
+    #[must_use]
+    pub fn with_late_open(mut self) -> Self {
+        self.late_open = true;
         self
     }
 

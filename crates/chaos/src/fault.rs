@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// A fault of a model or its server.
 ///
-/// Each says what a client of an upstream socket sees; the
+/// Each says what a client of the [`Upstream`](crate::Upstream) sees; the
 /// in-process [`Simulated`](crate::Simulated) gives the failure that a client
 /// of that socket would report. Positions count tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +77,7 @@ pub enum Fault {
     /// A whole answer whose JSON breaks off, framed correctly. A stream has
     /// one such event between its first two tokens and is complete otherwise.
     TruncatedJson,
-    /// A gzip body of about 1 MB that unpacks to 1 GiB of blanks.
+    /// A gzip body of about 260 kB that unpacks to 256 MiB of blanks.
     GzipBomb,
     /// An answer that never ends: tokens `inter_token` apart (zero: as fast as
     /// they are read). A whole answer is an endless body.

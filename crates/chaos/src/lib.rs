@@ -8,6 +8,7 @@ mod model;
 mod script;
 mod simulated;
 mod stats;
+mod upstream;
 
 pub use crate::answer::{WrongAnswer, check_answer};
 pub use crate::behaviour::Behaviour;
@@ -15,3 +16,4 @@ pub use crate::fault::Fault;
 pub use crate::latency::Latency;
 pub use crate::simulated::Simulated;
 pub use crate::stats::Stats;
+pub use crate::upstream::{SeenRequest, Upstream, UpstreamConfig};

@@ -4,6 +4,7 @@ use crate::stats::{CallGuard, Counts, Ending};
 use crate::{Behaviour, Fault, Stats};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A model whose behaviour can be replaced while calls run.
@@ -43,12 +44,19 @@ impl Draw {
 impl Model {
     /// Each model draws from its own generator, seeded by `seed` and its name,
     /// so that calls to one do not change what another does.
-    pub(crate) fn new(provider: &str, name: &str, seed: u64, behaviour: Behaviour) -> Self {
+    /// `changed` is told whenever its counts change.
+    pub(crate) fn new(
+        provider: &str,
+        name: &str,
+        seed: u64,
+        behaviour: Behaviour,
+        changed: Arc<Notify>,
+    ) -> Self {
         let who: Arc<str> = Arc::from(format!("{provider}/{name}"));
         let rng = fastrand::Rng::with_seed(seed ^ fnv1a(&who));
         Self {
             who,
-            counts: Arc::default(),
+            counts: Arc::new(Counts::new(changed)),
             setting: Mutex::new(Setting {
                 behaviour: Arc::new(behaviour),
                 set_at: Instant::now(),
@@ -115,7 +123,7 @@ mod tests {
     fn the_fault_hits_its_share_of_the_calls() {
         let rate = |share| {
             let behaviour = Behaviour::failing(Fault::Hang).with_error_rate(share);
-            faults_in(&Model::new("p", "m", 9, behaviour), 10_000)
+            faults_in(&Model::new("p", "m", 9, behaviour, Arc::default()), 10_000)
         };
         assert_eq!(rate(0.0), 0);
         assert_eq!(rate(1.0), 10_000);
@@ -127,7 +135,7 @@ mod tests {
     #[test]
     fn a_bounded_fault_hits_the_first_calls_and_again_after_it_is_set() {
         let behaviour = Behaviour::failing(Fault::Reset).with_fault_times(2);
-        let model = Model::new("p", "m", 9, behaviour.clone());
+        let model = Model::new("p", "m", 9, behaviour.clone(), Arc::default());
         assert_eq!(faults_in(&model, 10), 2);
         assert_eq!(faults_in(&model, 10), 0);
         model.set(behaviour);

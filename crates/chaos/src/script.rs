@@ -15,6 +15,8 @@ pub(crate) enum Act {
     KeepAlive,
     /// An event that is no JSON.
     Garbage,
+    /// An event with an empty list of choices.
+    NoChoices,
     /// Why the answer ended.
     Finish,
     /// Token counts.
@@ -46,6 +48,7 @@ pub(crate) struct Script {
     first: Duration,
     gap: Duration,
     keep_alive: Option<Duration>,
+    late_open: bool,
     opened: bool,
     garbage_due: bool,
     /// Tokens (or keep-alives) so far.
@@ -84,6 +87,7 @@ impl Script {
                 }],
             ),
             Some(Fault::Empty) => (0, whole()),
+            Some(Fault::NoChoices) => (0, vec![Act::NoChoices, Act::FalseDone]),
             Some(Fault::Endless) => (u32::MAX, vec![Act::Silence]),
             _ => (tokens, whole()),
         };
@@ -95,6 +99,7 @@ impl Script {
                 Some(Fault::KeepAlivesOnly { every }) => Some(*every),
                 _ => None,
             },
+            late_open: behaviour.late_open,
             opened: false,
             garbage_due: matches!(fault, Some(Fault::TruncatedJson)),
             sent: 0,
@@ -113,6 +118,15 @@ impl Script {
         self.until
     }
 
+    /// When the stream opens: at once, or with its first token.
+    pub(crate) fn opens(&self) -> Duration {
+        if self.late_open && self.keep_alive.is_none() {
+            self.first
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// When the last token is due: when a whole answer comes.
     pub(crate) fn last_token(&self) -> Duration {
         self.due(self.until.saturating_sub(1))
@@ -129,7 +143,7 @@ impl Iterator for Script {
     fn next(&mut self) -> Option<Self::Item> {
         if !self.opened {
             self.opened = true;
-            return Some((Duration::ZERO, Act::Open));
+            return Some((self.opens(), Act::Open));
         }
         if let Some(every) = self.keep_alive {
             self.sent = self.sent.saturating_add(1);

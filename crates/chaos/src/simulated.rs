@@ -68,7 +68,7 @@ impl Simulated {
         if let Some(known) = models.get(model) {
             known.set(behaviour);
         } else {
-            let new = Model::new(&inner.name, model, inner.seed, behaviour);
+            let new = Model::new(&inner.name, model, inner.seed, behaviour, Arc::default());
             models.insert(model.to_owned(), Arc::new(new));
         }
     }
@@ -136,6 +136,7 @@ impl Provider for Simulated {
 
     async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
         let run = self.begin(&call)?.open(true).await?;
+        sleep_until(run.begun + run.script.opens()).await;
         Ok(Box::pin(stream::unfold(Some(run), advance)))
     }
 }

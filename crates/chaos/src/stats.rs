@@ -1,6 +1,7 @@
 //! How many calls came and how they ended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// Counts of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,10 +41,21 @@ pub(crate) enum Ending {
 }
 
 /// The counts of one model, shared with the calls in flight.
-#[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<Stats>);
+#[derive(Debug)]
+pub(crate) struct Counts {
+    stats: Mutex<Stats>,
+    changed: Arc<Notify>,
+}
 
 impl Counts {
+    /// Zeros; `changed` is told of every change.
+    pub(crate) fn new(changed: Arc<Notify>) -> Self {
+        Self {
+            stats: Mutex::default(),
+            changed,
+        }
+    }
+
     pub(crate) fn read(&self) -> Stats {
         *self.lock()
     }
@@ -53,6 +65,8 @@ impl Counts {
         let mut stats = self.lock();
         stats.started += 1;
         stats.in_flight += 1;
+        drop(stats);
+        self.changed.notify_waiters();
         CallGuard {
             counts: Arc::clone(self),
             ending: if_dropped,
@@ -60,7 +74,7 @@ impl Counts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Stats> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,6 +101,8 @@ impl Drop for CallGuard {
             Ending::Failed => stats.failed += 1,
             Ending::Cancelled => stats.cancelled += 1,
         }
+        drop(stats);
+        self.counts.changed.notify_waiters();
     }
 }
 
@@ -96,7 +112,7 @@ mod tests {
 
     #[test]
     fn each_call_is_counted_once_by_how_it_ended() {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(Counts::new(Arc::default()));
         let open = counts.start(Ending::Cancelled);
         counts.start(Ending::Cancelled).end(Ending::Ok);
         counts.start(Ending::Cancelled).end(Ending::Failed);

@@ -1,6 +1,8 @@
 //! The crate as its users see it.
 
+mod client;
 mod simulated;
+mod upstream;
 
 use evenkeel_core::{CallContext, ChatRequest, ProviderCall};
 use std::sync::Arc;

@@ -248,7 +248,10 @@ async fn behaviour_is_switched_for_new_calls_and_kept_for_those_in_flight() {
 fn finish_time(provider: &Simulated, call: ProviderCall) -> tokio::task::JoinHandle<Instant> {
     let provider = provider.clone();
     tokio::spawn(async move {
-        provider.complete(call).await.expect("a healthy model answers");
+        provider
+            .complete(call)
+            .await
+            .expect("a healthy model answers");
         Instant::now()
     })
 }

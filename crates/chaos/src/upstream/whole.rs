@@ -1,0 +1,116 @@
+//! An answer in one piece.
+
+use super::exchange::{After, Exchange, JSON, send_body};
+use super::http;
+use super::openai;
+use super::peer::Gone;
+use crate::Fault;
+use crate::script::Script;
+use crate::stats::Ending;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+impl Exchange<'_> {
+    /// Answers in one piece when the last token is due.
+    pub(super) async fn play_whole(
+        &mut self,
+        script: &Script,
+        fault: Option<&Fault>,
+    ) -> Result<After, Gone> {
+        match fault {
+            Some(Fault::KeepAlivesOnly { every }) => return self.blank_lines(*every).await,
+            Some(Fault::Endless) => return self.endless_body().await,
+            _ => self.wait(script.last_token()).await?,
+        }
+        let body = self.body(script.length(), fault).to_string().into_bytes();
+        let cut = cut_at(body.len(), script.length(), self.answer.tokens);
+        match fault {
+            None | Some(Fault::NoDone) => self.settle(Ending::Ok),
+            Some(Fault::StallAfter(_)) => {
+                self.send_part(&body, 0).await?;
+                return Err(self.peer.gone().await);
+            }
+            Some(_) => self.settle(Ending::Failed),
+        }
+        match fault {
+            Some(Fault::CutAfter(_)) => {
+                self.send_part(&body, cut).await?;
+                return Ok(After::Close);
+            }
+            Some(Fault::ResetAfter(_)) => {
+                self.send_part(&body, cut).await?;
+                return Ok(After::Reset);
+            }
+            _ => {}
+        }
+        let body = match fault {
+            Some(Fault::TruncatedJson) => &body[..body.len() / 2],
+            _ => &body,
+        };
+        send_body(self.peer, 200, JSON, body, &[], self.keep_alive).await
+    }
+
+    /// The body of an answer of `tokens` tokens as the fault makes it.
+    fn body(&self, tokens: u32, fault: Option<&Fault>) -> Value {
+        let whole = |tokens, finished| self.envelope.whole(&self.answer, tokens, finished);
+        match fault {
+            Some(Fault::EndAfter(_) | Fault::FalseDoneAfter(_)) => whole(tokens, false),
+            Some(Fault::ErrorInStream { code, message, .. }) => {
+                let mut body = whole(tokens, false);
+                body["error"] = openai::error(500, code.as_deref(), message)["error"].take();
+                body
+            }
+            Some(Fault::NoChoices) => {
+                let mut body = whole(0, true);
+                body["choices"] = json!([]);
+                body
+            }
+            Some(Fault::StallAfter(_) | Fault::CutAfter(_) | Fault::ResetAfter(_)) => {
+                whole(self.answer.tokens, true)
+            }
+            _ => whole(tokens, true),
+        }
+    }
+
+    /// Declares all of `body` and sends its first bytes.
+    async fn send_part(&mut self, body: &[u8], bytes: usize) -> Result<(), Gone> {
+        let mut part = http::answer_head(200, JSON, Some(body.len()), &[], self.keep_alive);
+        part.extend_from_slice(&body[..bytes]);
+        self.peer.send(&part).await
+    }
+
+    /// Blank lines before a body that never comes.
+    async fn blank_lines(&mut self, every: Duration) -> Result<After, Gone> {
+        let head = http::answer_head(200, JSON, None, &[], self.keep_alive);
+        self.peer.send(&head).await?;
+        let mut due = every;
+        loop {
+            self.wait(due).await?;
+            self.peer.send(&http::chunk(b"\n")).await?;
+            due = due.saturating_add(every);
+        }
+    }
+
+    /// A body that never ends.
+    async fn endless_body(&mut self) -> Result<After, Gone> {
+        const OPENING: &[u8] = b"{\"choices\":[{\"index\":0,\"message\":{\"content\":\"";
+        let head = http::answer_head(200, JSON, None, &[], self.keep_alive);
+        self.peer.send(&head).await?;
+        self.peer.send(&http::chunk(OPENING)).await?;
+        let (mut due, gap) = (self.draw.first_token, self.draw.behaviour.inter_token);
+        let mut token = 0;
+        loop {
+            self.wait(due).await?;
+            let piece = self.answer.piece(token);
+            self.peer.send(&http::chunk(piece.as_bytes())).await?;
+            due = due.saturating_add(gap);
+            token = token.wrapping_add(1);
+        }
+    }
+}
+
+/// Where a body is cut after `tokens` of its tokens: never at its end.
+fn cut_at(body: usize, tokens: u32, all: u32) -> usize {
+    let share = body as u64 * u64::from(tokens) / u64::from(all.max(1));
+    usize::try_from(share).map_or(0, |n| n.min(body.saturating_sub(1)))
+}
