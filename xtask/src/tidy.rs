@@ -70,7 +70,7 @@ fn of_crate(package: &Package) -> Result<Vec<String>> {
     if readme.lines().count() < 5 {
         fault("README.md says nothing: what the crate is for, and ten lines that run");
     }
-    if package.is_library && !package.is_program && !readme.contains("```rust") {
+    if package.is_library && !package.is_program && !has_example(&readme) {
         fault("README.md has no example that runs");
     }
     if package.is_library {
@@ -99,6 +99,17 @@ fn of_source(path: &Path) -> Result<Option<String>> {
             shown(path)
         )
     }))
+}
+
+/// Whether rustdoc runs a block of this page: one in Rust, or in no named language.
+fn has_example(readme: &str) -> bool {
+    readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("```"))
+        .step_by(2)
+        .any(|language| {
+            language.is_empty() || (language.starts_with("rust") && !language.contains("ignore"))
+        })
 }
 
 fn inherits_lints(manifest: &str) -> bool {
@@ -198,6 +209,18 @@ mod tests {
         let faults = dead_links(&page).unwrap();
         assert_eq!(faults.len(), 1);
         assert!(faults[0].ends_with("page.md: link to gone.md, which is not there"));
+    }
+
+    #[test]
+    fn an_example_runs_unless_it_is_another_language_or_ignored() {
+        assert!(has_example("```\nlet a = 1;\n```\n"));
+        assert!(has_example(
+            "```toml\na = 1\n```\n```rust\nlet a = 1;\n```\n"
+        ));
+        assert!(!has_example(
+            "```toml\na = 1\n```\n```rust,ignore\nlet a = 1;\n```\n"
+        ));
+        assert!(!has_example("no code"));
     }
 
     #[test]
