@@ -1,0 +1,206 @@
+//! The reporting side of a window: two rotating histograms behind a mutex, two figures published.
+
+use std::mem;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::quantile::{histogram, to_micros};
+use crate::report::{P95_FLOOR, Report};
+use crate::run::Run;
+use crate::slices::Moment;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+/// Fewest samples a median is published on (DESIGN: 5).
+const MEDIAN_FLOOR: u64 = 5;
+
+/// A published figure that is not known.
+const NONE: u64 = u64::MAX;
+
+/// Nothing here is read by a verdict.
+#[derive(Debug)]
+pub(crate) struct Reporting {
+    samples: Mutex<Samples>,
+    /// Nanoseconds, or NONE.
+    median: AtomicU64,
+    p95: AtomicU64,
+    /// One more than the slice in which the figures were published; 0 before that.
+    published: AtomicU64,
+}
+
+impl Reporting {
+    pub(crate) fn new() -> Self {
+        Self {
+            samples: Mutex::new(Samples {
+                current: Half::new(),
+                previous: Half::new(),
+                run: Run::new(),
+            }),
+            median: AtomicU64::new(NONE),
+            p95: AtomicU64::new(NONE),
+            published: AtomicU64::new(0),
+        }
+    }
+
+    /// Records a latency in nanoseconds after letting `with_run` see the run.
+    pub(crate) fn record(&self, now: Moment, latency: u64, with_run: impl FnOnce(&mut Run)) {
+        let mut samples = lock(&self.samples);
+        with_run(&mut samples.run);
+        samples.rotate(now);
+        samples.record(latency);
+        self.publish(&samples, now);
+    }
+
+    /// Runs `f` on the run of exceedances.
+    pub(crate) fn run<R>(&self, f: impl FnOnce(&mut Run) -> R) -> R {
+        f(&mut lock(&self.samples).run)
+    }
+
+    /// Publishes anew if a slice has passed since that was last done, unless somebody holds the lock: they
+    /// publish themselves.
+    pub(crate) fn refresh(&self, now: Moment) {
+        if self.published.load(Ordering::Acquire) > now.slice {
+            return;
+        }
+        if let Ok(mut samples) = self.samples.try_lock() {
+            samples.rotate(now);
+            self.publish(&samples, now);
+        }
+    }
+
+    pub(crate) fn report(&self, now: Moment) -> Report {
+        let mut samples = lock(&self.samples);
+        samples.rotate(now);
+        Report::of(samples.histograms(), samples.max())
+    }
+
+    /// Adds all samples to `sum` and returns the largest, in nanoseconds.
+    pub(crate) fn add_to(&self, now: Moment, sum: &mut Histogram<u64>) -> u64 {
+        let mut samples = lock(&self.samples);
+        samples.rotate(now);
+        for histogram in samples.histograms() {
+            for bucket in histogram.iter_recorded() {
+                sum.saturating_record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
+            }
+        }
+        samples.max()
+    }
+
+    pub(crate) fn median(&self) -> Option<Duration> {
+        known(self.median.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn p95(&self) -> Option<Duration> {
+        known(self.p95.load(Ordering::Acquire))
+    }
+
+    /// Whether the published figures are of samples that may still be in the window of `live` slices.
+    pub(crate) fn is_current(&self, now: Moment, live: u64) -> bool {
+        self.published.load(Ordering::Acquire) > now.slice.saturating_sub(live)
+    }
+
+    /// Once a slice, and when a figure first becomes known.
+    fn publish(&self, samples: &Samples, now: Moment) {
+        let n = samples.len();
+        let is_due = self.published.load(Ordering::Acquire) <= now.slice
+            || (n >= MEDIAN_FLOOR && self.median().is_none())
+            || (n >= P95_FLOOR && self.p95().is_none());
+        if !is_due {
+            return;
+        }
+        let report = Report::of(samples.histograms(), samples.max());
+        let figure = |value: Option<Duration>, floor| match value {
+            Some(value) if n >= floor => crate::slices::nanos(value).min(NONE - 1),
+            _ => NONE,
+        };
+        self.median
+            .store(figure(report.p50, MEDIAN_FLOOR), Ordering::Release);
+        self.p95
+            .store(figure(report.p95, P95_FLOOR), Ordering::Release);
+        // Under the lock, and never backwards when an earlier instant comes late.
+        self.published
+            .fetch_max(now.slice.saturating_add(1), Ordering::AcqRel);
+    }
+}
+
+fn known(nanos: u64) -> Option<Duration> {
+    (nanos != NONE).then(|| Duration::from_nanos(nanos))
+}
+
+/// The samples of the current half window and of the one before.
+#[derive(Debug)]
+struct Samples {
+    current: Half,
+    previous: Half,
+    run: Run,
+}
+
+#[derive(Debug)]
+struct Half {
+    /// Number of the half window since the origin.
+    number: u64,
+    /// Microseconds. A half takes at most 65,535 samples, so no count overflows.
+    histogram: Histogram<u16>,
+    /// Nanoseconds.
+    max: u64,
+}
+
+impl Samples {
+    /// Lets go of what is older than a window. An earlier instant than the last changes nothing.
+    fn rotate(&mut self, now: Moment) {
+        let passed = now.half.saturating_sub(self.current.number);
+        if passed == 0 {
+            return;
+        }
+        self.turn();
+        if passed > 1 {
+            self.previous.clear();
+        }
+        self.current.number = now.half;
+    }
+
+    fn record(&mut self, latency: u64) {
+        if self.current.histogram.len() >= u64::from(u16::MAX) {
+            let number = self.current.number;
+            self.turn();
+            self.current.number = number;
+        }
+        self.current.histogram.saturating_record(to_micros(latency));
+        self.current.max = self.current.max.max(latency);
+    }
+
+    /// Makes the current half the previous one, and a cleared one the current.
+    fn turn(&mut self) {
+        mem::swap(&mut self.current, &mut self.previous);
+        self.current.clear();
+    }
+
+    fn histograms(&self) -> [&Histogram<u16>; 2] {
+        [&self.current.histogram, &self.previous.histogram]
+    }
+
+    fn len(&self) -> u64 {
+        self.current.histogram.len() + self.previous.histogram.len()
+    }
+
+    fn max(&self) -> u64 {
+        self.current.max.max(self.previous.max)
+    }
+}
+
+impl Half {
+    fn new() -> Self {
+        Self {
+            number: 0,
+            histogram: histogram(),
+            max: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.max > 0 || !self.histogram.is_empty() {
+            self.histogram.reset();
+            self.max = 0;
+        }
+    }
+}
