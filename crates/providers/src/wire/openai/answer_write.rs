@@ -1,0 +1,101 @@
+//! Whole answers: neutral form to JSON.
+
+use super::{messages_write, usage, written_form};
+use evenkeel_core::{ChatResponse, Finish, Part, ToolCall};
+use serde_json::{Map, Value, json};
+
+/// Writes an answer; `model` is what the caller is told.
+pub fn encode_response(response: &ChatResponse, model: &str) -> Value {
+    let kept = written_form(&response.extra, "choices", Value::is_array)
+        .and_then(|choices| choices.get(0))
+        .and_then(Value::as_object);
+    let mut choice = Map::new();
+    choice.insert("index".into(), 0.into());
+    choice.insert("message".into(), message(response, kept));
+    choice.insert(
+        "finish_reason".into(),
+        finish_reason(response.finish).into(),
+    );
+    choice.insert("logprobs".into(), Value::Null);
+    for (name, value) in kept.into_iter().flatten() {
+        if name != "message" {
+            choice.insert(name.clone(), value.clone());
+        }
+    }
+    let mut map = Map::new();
+    map.insert("id".into(), response.id.as_str().into());
+    map.insert("object".into(), "chat.completion".into());
+    map.insert("created".into(), response.created.into());
+    map.insert("model".into(), model.into());
+    map.insert("choices".into(), json!([choice]));
+    if let Some(counted) = response.usage {
+        let raw = written_form(&response.extra, "usage", |raw| {
+            usage::read(raw) == Some(counted)
+        });
+        let counted = raw.cloned().unwrap_or_else(|| usage::write(counted));
+        map.insert("usage".into(), counted);
+    }
+    messages_write::add_unknown(&response.extra, &["choices", "usage"], &mut map);
+    Value::Object(map)
+}
+
+fn message(response: &ChatResponse, kept: Option<&Map<String, Value>>) -> Value {
+    let mut said = String::new();
+    let mut refusal = String::new();
+    let mut reasoning = String::new();
+    let mut calls: Vec<&ToolCall> = Vec::new();
+    let mut others = Vec::new();
+    for part in &response.parts {
+        match part {
+            Part::Text(text) => said.push_str(text),
+            Part::Refusal(text) => refusal.push_str(text),
+            Part::Reasoning(part) => reasoning.push_str(&part.text),
+            Part::ToolCall(call) => calls.push(call),
+            Part::Other(extra) if extra.fields.contains_key("id") => others.push(extra),
+            _ => {}
+        }
+    }
+    let or_null = |text: String| {
+        if text.is_empty() {
+            Value::Null
+        } else {
+            text.into()
+        }
+    };
+    let mut map = Map::new();
+    map.insert("role".into(), "assistant".into());
+    // An answer that says nothing and calls nothing is an empty text.
+    let content = if calls.is_empty() && refusal.is_empty() {
+        said.into()
+    } else {
+        or_null(said)
+    };
+    map.insert("content".into(), content);
+    map.insert("refusal".into(), or_null(refusal));
+    if !reasoning.is_empty() {
+        map.insert("reasoning_content".into(), reasoning.into());
+    }
+    if !calls.is_empty() {
+        map.insert(
+            "tool_calls".into(),
+            messages_write::tool_calls(calls.into_iter()),
+        );
+    }
+    let kept = kept.and_then(|choice| choice.get("message")?.as_object());
+    for (name, value) in kept.into_iter().flatten() {
+        map.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    Value::Object(map)
+}
+
+/// The `finish_reason` of a finish. What this format cannot say becomes the
+/// nearest that it can.
+pub(super) fn finish_reason(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Stop | Finish::StopSequence | Finish::Refusal | Finish::Pause => "stop",
+        Finish::Length | Finish::ContextWindow => "length",
+        Finish::ToolUse => "tool_calls",
+        Finish::ContentFilter => "content_filter",
+        _ => "unknown",
+    }
+}

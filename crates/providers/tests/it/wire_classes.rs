@@ -1,0 +1,293 @@
+//! Every error fixture of every provider gets its class and its wait.
+
+use crate::fixtures;
+use evenkeel_core::{Class, Phase, Scope};
+use evenkeel_providers::Server;
+use evenkeel_providers::wire::classify::{Reply, classify};
+use std::time::{Duration, UNIX_EPOCH};
+
+#[test]
+fn every_error_fixture_gets_its_class_and_wait() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for fixture in fixtures::all() {
+        if fixture.kind != "error" {
+            continue;
+        }
+        seen += 1;
+        let status = u16::try_from(fixture.line["status"].as_u64().unwrap()).unwrap();
+        let headers = fixture.headers();
+        let reply = Reply::new(fixture.server(), status, &fixture.bytes)
+            .with_headers(&headers)
+            .at(UNIX_EPOCH);
+        let failure = classify(&reply);
+        let wait = failure.retry_after.map(|w| w.as_millis());
+        if Some(failure.class.as_str()) != fixture.class() {
+            wrong.push(format!("{}: {}", fixture.file, failure.class));
+        }
+        if let Some(expected) = fixture.line["retry_after_ms"].as_u64()
+            && wait.is_none_or(|w| w.abs_diff(u128::from(expected)) > 1)
+        {
+            wrong.push(format!("{}: waits {wait:?}", fixture.file));
+        }
+        if fixture.line["retry_same"].as_bool().unwrap_or(true) != failure.same_model_may_help {
+            wrong.push(format!("{}: {}", fixture.file, failure.same_model_may_help));
+        }
+        assert_eq!(failure.status, Some(status), "{}", fixture.file);
+        assert!(!failure.message.contains('\n') && failure.message.chars().count() <= 300);
+        assert!(!failure.message.contains("fx01"), "{failure}");
+        let timed = failure.phase == Some(Phase::Upstream);
+        assert_eq!(timed, failure.class == Class::Timeout);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(seen, 151);
+}
+
+/// Error objects inside an answer that began as a success (class of the
+/// object alone, in the dialects whose streams are not read here).
+#[test]
+fn every_error_object_inside_an_answer_gets_its_class() {
+    let mut seen = 0;
+    for fixture in fixtures::all() {
+        let in_stream = fixture.kind == "stream_error" && !fixture.file.ends_with("ndjson");
+        let error = match error_object(&fixture.bytes) {
+            Some(error) if in_stream || fixture.file.contains("error_in_200") => error,
+            _ => continue,
+        };
+        seen += 1;
+        let failure = classify(&Reply::in_answer(fixture.server(), error.as_bytes()));
+        assert_eq!(
+            Some(failure.class.as_str()),
+            fixture.class(),
+            "{}: {error}",
+            fixture.file
+        );
+    }
+    assert_eq!(seen, 18);
+}
+
+/// The first error object of a stream's text.
+fn error_object(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?.replace('\r', "");
+    if let Some(at) = text.find("\n{\n  \"error\"") {
+        return Some(text[at..].to_owned());
+    }
+    if serde_json::from_str::<serde_json::Value>(&text).is_ok() {
+        return Some(text);
+    }
+    text.lines().find_map(|line| {
+        let is_field = line.strip_prefix("error: ");
+        let data = is_field.or(line.strip_prefix("data: ")).unwrap_or(line);
+        let value: serde_json::Value = serde_json::from_str(data).ok()?;
+        let failed = value.get("type").and_then(|t| t.as_str()) == Some("response.failed");
+        if failed {
+            return Some(serde_json::json!({"error": value["response"]["error"]}).to_string());
+        }
+        let is_error = value.get("error").is_some_and(|e| !e.is_null())
+            || value["object"] == "error"
+            || value["type"] == "error"
+            || is_field.is_some();
+        is_error.then(|| data.to_owned())
+    })
+}
+
+fn class_of(server: Server, status: u16, body: &serde_json::Value) -> Class {
+    classify(&Reply::new(server, status, body.to_string().as_bytes())).class
+}
+
+/// C017
+#[test]
+fn a_context_overflow_is_told_in_every_wording() {
+    for body in [
+        serde_json::json!({"object": "error", "message": "The input (9120 tokens) is longer than the model's context length (8192 tokens).", "type": "BadRequestError", "code": 400}),
+        serde_json::json!({"error": {"code": 400, "type": "exceed_context_size_error", "message": "the request exceeds the available context size", "n_prompt_tokens": 15000, "n_ctx": 8192}}),
+        serde_json::json!({"object": "error", "message": "This model's maximum context length is 4096 tokens. However, you requested 5100 tokens (1100 in the messages, 4000 in the completion).", "type": "BadRequestError", "code": 400}),
+    ] {
+        assert_eq!(
+            class_of(Server::Compatible, 400, &body),
+            Class::ContextWindow,
+            "{body}"
+        );
+    }
+    let plain = serde_json::json!({"error": {"message": "Invalid value for temperature", "type": "invalid_request_error"}});
+    assert_eq!(class_of(Server::Compatible, 400, &plain), Class::BadRequest);
+}
+
+/// C028
+#[test]
+fn every_dialect_keeps_the_wait_it_was_asked() {
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", "7".parse().unwrap());
+    let none = http::HeaderMap::new();
+    for (server, status, headers, body, class) in [
+        (
+            Server::OpenAi,
+            429,
+            &headers,
+            r#"{"error":{"message":"slow"}}"#,
+            Class::RateLimited,
+        ),
+        (
+            Server::Anthropic,
+            429,
+            &headers,
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}"#,
+            Class::RateLimited,
+        ),
+        (
+            Server::Mistral,
+            429,
+            &headers,
+            r#"{"object":"error","message":"slow"}"#,
+            Class::RateLimited,
+        ),
+        (
+            Server::Gemini,
+            429,
+            &none,
+            r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"slow","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7s"}]}}"#,
+            Class::RateLimited,
+        ),
+        (
+            Server::Anthropic,
+            529,
+            &headers,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            Class::Overloaded,
+        ),
+    ] {
+        let failure = classify(&Reply::new(server, status, body.as_bytes()).with_headers(headers));
+        assert_eq!(failure.class, class, "{body}");
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(7)), "{body}");
+    }
+}
+
+/// C157, and how far each reaches.
+#[test]
+fn used_up_credit_is_no_rate_limit() {
+    for (status, body, class, scope) in [
+        (
+            429,
+            r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+            Class::QuotaExhausted,
+            Scope::Provider,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}"#,
+            Class::RateLimited,
+            Scope::Model,
+        ),
+        (
+            402,
+            r#"{"error":{"message":"Insufficient Balance"}}"#,
+            Class::QuotaExhausted,
+            Scope::Provider,
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#,
+            Class::QuotaExhausted,
+            Scope::Provider,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Limit of tokens per day (TPD) reached","code":"rate_limit_exceeded"}}"#,
+            Class::QuotaExhausted,
+            Scope::Model,
+        ),
+    ] {
+        let failure = classify(&Reply::new(Server::Compatible, status, body.as_bytes()));
+        assert_eq!((failure.class, failure.scope), (class, scope), "{body}");
+    }
+}
+
+/// C106 and C108: what a proxy left of a status inside an answer.
+#[test]
+fn an_error_inside_an_answer_without_a_usable_status_is_the_providers_trouble() {
+    for (body, class, status) in [
+        (
+            r#"{"error":{"message":"x","code":"proxy_error","status":"error"}}"#,
+            Class::Transient,
+            200,
+        ),
+        (
+            r#"{"error":{"message":"x","code":"503"}}"#,
+            Class::Overloaded,
+            503,
+        ),
+        (
+            r#"{"error":{"message":"x","code":99999}}"#,
+            Class::Transient,
+            200,
+        ),
+        (
+            r#"{"error":{"message":"x","code":-1}}"#,
+            Class::Transient,
+            200,
+        ),
+        (
+            r#"{"error":{"message":"x","code":1e300}}"#,
+            Class::Transient,
+            200,
+        ),
+        (
+            r#"{"type":"error","error":{"type":"internal_error","message":"[HTTP 502] <!DOCTYPE html><title>Error 502</title>"}}"#,
+            Class::Transient,
+            502,
+        ),
+        (r#"{"error":"out of luck"}"#, Class::Transient, 200),
+    ] {
+        let failure = classify(&Reply::in_answer(Server::Compatible, body.as_bytes()));
+        assert_eq!(
+            (failure.class, failure.status),
+            (class, Some(status)),
+            "{body}"
+        );
+        assert!(!failure.message.contains('<'), "{failure}");
+    }
+}
+
+#[test]
+fn a_refused_capability_is_told_from_a_bad_request() {
+    for fixture in fixtures::all() {
+        let lacks = [
+            "400_unsupported_parameter",
+            "400_unsupported_value",
+            "400_no_tools",
+            "400_no_thinking",
+            "501_not_supported",
+            "400_schema_unsupported",
+            "400_schema_keyword",
+            "400_schema_bounds",
+            "400_prefill_unsupported",
+            "400_tool_choice_disabled",
+            "500_template",
+            "422_extra_forbidden",
+            "404_resource_not_found",
+        ];
+        let bad = [
+            "400_max_tokens_too_large",
+            "400_tool_pairing",
+            "400_message_order",
+            "422_validation",
+            "400_max_tokens_above_model",
+        ];
+        let name = |list: &[&str]| list.iter().any(|n| fixture.file.contains(n));
+        if fixture.kind != "error" || !(name(&lacks) || name(&bad)) {
+            continue;
+        }
+        let status = u16::try_from(fixture.line["status"].as_u64().unwrap()).unwrap();
+        let failure = classify(&Reply::new(fixture.server(), status, &fixture.bytes));
+        assert_eq!(failure.class, Class::BadRequest, "{}", fixture.file);
+        assert_eq!(failure.capability_gap, name(&lacks), "{}", fixture.file);
+    }
+}
+
+#[test]
+fn a_redirect_is_no_wire_format() {
+    assert_eq!(
+        classify(&Reply::new(Server::Compatible, 302, b"")).class,
+        Class::Malformed
+    );
+}
