@@ -3,6 +3,7 @@
 mod answer;
 mod behaviour;
 mod fault;
+mod faulty;
 mod latency;
 mod model;
 mod script;
@@ -13,6 +14,7 @@ mod upstream;
 pub use crate::answer::{WrongAnswer, check_answer};
 pub use crate::behaviour::Behaviour;
 pub use crate::fault::Fault;
+pub use crate::faulty::{Faulty, Injection};
 pub use crate::latency::Latency;
 pub use crate::simulated::Simulated;
 pub use crate::stats::Stats;

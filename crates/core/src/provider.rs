@@ -47,3 +47,15 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// A classified [`Failure`], here or as the stream's last item.
     async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure>;
 }
+
+/// A shared provider is a provider, so that a wrapper takes one as it takes any other.
+#[async_trait::async_trait]
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    async fn complete(&self, call: ProviderCall) -> Result<ChatResponse, Failure> {
+        (**self).complete(call).await
+    }
+
+    async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
+        (**self).stream(call).await
+    }
+}

@@ -1,6 +1,7 @@
 //! The crate as its users see it.
 
 mod client;
+mod faulty;
 mod simulated;
 mod upstream;
 
