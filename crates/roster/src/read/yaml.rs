@@ -23,8 +23,10 @@ pub(super) fn parse(file: &Place, text: &str, findings: &mut Findings) -> Option
     match tree.document() {
         Ok(node) => Some(node),
         Err(fault) => {
+            // At the end of the text the parser counts one line too many.
+            let line = fault.line.clamp(1, text.lines().count().max(1));
             let place = Place {
-                line: fault.line,
+                line,
                 ..file.clone()
             };
             findings.error(&place, fault.message, None);

@@ -1,0 +1,275 @@
+//! Faults that people met in products like this one, as configurations.
+
+use std::time::Duration;
+
+use evenkeel_core::ModelId;
+use evenkeel_roster::{BreakerPolicy, Dialect};
+use secrecy::ExposeSecret;
+
+use crate::folder::{load_text, report_of};
+
+/// A policy and a roster for the models `a/m` and `b/m`, both simulated.
+const ROLE: &str = "=== policy.toml
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+evaluation_window_seconds = 10
+allow_unqualified = true
+=== roster.toml
+[agent_roles.r]
+primary = 'a/m'
+fallbacks = [{ model = 'b/m' }]
+";
+
+const SIMULATED: &str = "[providers.a]
+dialect = 'simulated'
+[providers.b]
+dialect = 'simulated'
+";
+
+fn with_main(main: &str) -> String {
+    format!("{ROLE}=== evenkeel.toml\n{main}")
+}
+
+fn id(text: &str) -> ModelId {
+    ModelId::new(text).unwrap()
+}
+
+/// C115: a zero that was written is a zero, not a default.
+#[test]
+fn zero_is_zero_and_what_is_no_count_is_refused_by_name() {
+    let text = with_main(SIMULATED).replace(
+        "allow_unqualified = true",
+        "allow_unqualified = true\nretry = { transient = 0 }\nhedge = { burst = 0 }",
+    );
+    let role = load_text(&text).unwrap().config.roles["r"].clone();
+    assert_eq!(role.policy.retry.transient, 0);
+    assert_eq!(role.policy.retry.rate_limited, 3, "absent is the default");
+    assert_eq!(role.policy.hedge.burst, 0);
+    let none = text.replace("[{ model = 'b/m' }]", "[]");
+    assert_eq!(load_text(&none).unwrap().config.roles["r"].rungs.len(), 1);
+    for bad in ["-1", "1.5", "'one'"] {
+        let text = text.replace("transient = 0", &format!("transient = {bad}"));
+        let report = report_of(&text);
+        assert!(
+            report.contains("agent_roles.r.retry.transient: expected a whole number"),
+            "{report}"
+        );
+    }
+}
+
+/// C119: an address that cannot be one is said at load, not as a failed call.
+#[test]
+fn a_malformed_address_is_reported_at_load() {
+    for bad in [
+        "127.0.0.1:80",
+        "ftp://h/v1",
+        "http://",
+        "http:///v1",
+        "http://h:99999/v1",
+        "http://h x/v1",
+        "",
+        "https://h/v1?x=1",
+    ] {
+        let main = format!(
+            "[providers.a]\ndialect = 'openai'\nbase_url = '{bad}'\n[providers.b]\ndialect = 'simulated'\n"
+        );
+        let report = report_of(&with_main(&main));
+        assert!(
+            report.contains("evenkeel.toml:3: providers.a.base_url: "),
+            "{bad}: {report}"
+        );
+    }
+}
+
+/// C144: every string is filled in, and nothing else leaves the process.
+#[test]
+fn placeholders_are_filled_in_keys_and_addresses_alike() {
+    let main = "[providers.a]
+dialect = 'openai'
+base_url = 'http://127.0.0.1:1/${PATH_PART}/'
+api_key = '${KEY}'
+[providers.b]
+dialect = 'openai'
+base_url = 'http://127.0.0.1:1/$$x'
+";
+    let config = load_text(&with_main(main)).unwrap().config;
+    let a = &config.providers["a"];
+    assert_eq!(a.base_url.as_deref(), Some("http://127.0.0.1:1/p"));
+    assert_eq!(
+        a.api_key.as_ref().unwrap().expose_secret(),
+        "sk-from-the-environment"
+    );
+    let b = &config.providers["b"];
+    assert_eq!(b.base_url.as_deref(), Some("http://127.0.0.1:1/$x"));
+}
+
+/// C145: an unset or empty variable stops the start; no key at all is fine.
+#[test]
+fn an_unset_or_empty_key_is_refused_and_an_absent_one_is_none() {
+    let main = "[providers.a]
+dialect = 'openai'
+base_url = 'http://h/v1'
+api_key = '${MISSING}'
+[providers.b]
+dialect = 'openai'
+base_url = 'http://h/v1'
+api_key = '${EMPTY}'
+[providers.local]
+dialect = 'openai'
+base_url = 'http://h/v1'
+";
+    let problems = load_text(&with_main(main)).unwrap_err();
+    let errors: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+    assert!(errors[0].starts_with(
+        "evenkeel.toml:4: providers.a.api_key: environment variable MISSING is not set"
+    ));
+    assert!(errors[1].starts_with("evenkeel.toml:8: providers.b.api_key: is empty"));
+    let fine = main
+        .replace("api_key = '${MISSING}'\n", "")
+        .replace("api_key = '${EMPTY}'\n", "");
+    let config = load_text(&with_main(&fine)).unwrap().config;
+    assert!(config.providers["local"].api_key.is_none());
+}
+
+/// C185: the life of a model is told from one field by one rule, and contradictions are said.
+#[test]
+fn contradictions_in_a_models_life_are_named() {
+    let registry = "=== models.yaml
+models:
+  - { id: m, provider: a, eol_date: 2020-01-01 }
+  - { id: m, provider: b, eol_date: 2999-01-01, migration_status: done }
+  - { id: z, provider: a, deployed_at: 2026-05-01, eol_date: 2026-04-01 }
+  - { id: w, provider: a, eol_date: 2026-02-30 }
+";
+    let report = report_of(&format!("{}{registry}", with_main(SIMULATED)));
+    for said in [
+        "warning: models.yaml:2: models[0].eol_date: `a/m` is past its end of life, 2020-01-01: it is skipped",
+        "warning: models.yaml:3: models[1]: `b/m`: the registry says that it was migrated from",
+        "error: models.yaml:4: models[2].eol_date: 2026-04-01 is before deployed_at, 2026-05-01",
+        "error: models.yaml:5: models[3].eol_date: `2026-02-30` is no date of the calendar",
+    ] {
+        assert!(report.contains(said), "{said}\nnot in\n{report}");
+    }
+}
+
+/// C212: an override reaches its own model; the rest inherits.
+#[test]
+fn a_breaker_setting_stays_where_it_was_made() {
+    let main = format!(
+        "[breaker]\nfailure_threshold = 5\nopen_ms = 7000\n{SIMULATED}
+[providers.a.breaker]\nsuccess_threshold = 3
+[providers.a.models.'m'.breaker]\nfailure_threshold = 1
+[providers.a.cooldown]\nbase_ms = 5
+[providers.a.retry_budget]\nreserve = 0
+[providers.a.limits]\nmax_concurrency = 2\n"
+    );
+    let config = load_text(&with_main(&main)).unwrap().config;
+    let (a, b) = (&config.models[&id("a/m")], &config.models[&id("b/m")]);
+    let common = BreakerPolicy {
+        open: Duration::from_secs(7),
+        ..BreakerPolicy::default()
+    };
+    let strict = BreakerPolicy {
+        failure_threshold: 1,
+        success_threshold: 3,
+        ..common.clone()
+    };
+    assert_eq!(a.breaker, strict);
+    assert_eq!(b.breaker, common);
+    assert_eq!(config.providers["a"].breaker.failure_threshold, 5);
+    assert_eq!(config.providers["a"].retry_budget.reserve, 0);
+    assert_eq!(config.providers["b"].retry_budget.reserve, 10);
+    assert_eq!(
+        (a.cooldown.base, b.cooldown.base),
+        (Duration::from_millis(5), Duration::from_secs(1))
+    );
+    assert_eq!((a.max_concurrency, b.max_concurrency), (2, 64));
+}
+
+/// C228: a model the registry does not know is unknown, which is neither all nor nothing.
+#[test]
+fn a_model_missing_from_the_registry_is_listed_and_its_window_unknown() {
+    let registry = "=== models.toml\n[[models]]\nid = 'a/m'\ncontext_window = 8192\n";
+    let loaded = load_text(&format!("{}{registry}", with_main(SIMULATED))).unwrap();
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warnings
+            .iter()
+            .any(|w| w.contains("`b/m` is not in the model registry")),
+        "{warnings:?}"
+    );
+    let models = &loaded.config.models;
+    assert_eq!(models[&id("a/m")].context_window, Some(8_192));
+    assert_eq!(models[&id("b/m")].context_window, None);
+    assert!(models[&id("a/m")].registered && !models[&id("b/m")].registered);
+}
+
+/// The key of the built-in provider never goes to an address of somebody's own.
+#[test]
+fn the_usual_key_only_goes_to_the_usual_address() {
+    let text = "=== evenkeel.toml
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+evaluation_window_seconds = 10
+primary = 'openai/m'
+";
+    let env = |name: &str| (name == "OPENAI_API_KEY").then(|| "sk-usual".to_owned());
+    let load = |text: &str| {
+        let files = crate::folder::split(text);
+        evenkeel_roster::load(&files, &env, crate::folder::TODAY)
+            .unwrap()
+            .config
+    };
+    let usual = load(text);
+    let openai = &usual.providers["openai"];
+    assert_eq!(openai.dialect, Dialect::OpenAi);
+    assert_eq!(
+        openai.base_url.as_deref(),
+        Some("https://api.openai.com/v1")
+    );
+    assert_eq!(openai.api_key.as_ref().unwrap().expose_secret(), "sk-usual");
+    let own = load(&format!(
+        "{text}[providers.openai]\nbase_url = 'http://127.0.0.1:1/v1'\n"
+    ));
+    assert!(own.providers["openai"].api_key.is_none());
+}
+
+/// Scores beside a `primary_score` are in its unit; capability follows unless stated.
+#[test]
+fn scores_become_ratios_and_capability_follows_them() {
+    let text = with_main(SIMULATED)
+        .replace("primary = 'a/m'", "primary = 'a/m'\nprimary_score = 80")
+        .replace("{ model = 'b/m' }", "{ model = 'b/m', quality_score = 84 }, { model = 'b/n', quality_score = 72, capability_score = 0.5 }, { model = 'b/o' }");
+    let rungs = load_text(&text).unwrap().config.roles["r"].rungs.clone();
+    let scores: Vec<_> = rungs
+        .iter()
+        .map(|r| (r.quality_score, r.capability_score))
+        .collect();
+    assert_eq!(
+        scores,
+        [
+            (Some(1.0), 1.0),
+            (Some(1.05), 1.0),
+            (Some(0.9), 0.5),
+            (None, 0.0)
+        ]
+    );
+}
+
+/// Ranks, where they are written, count more than the order in the file.
+#[test]
+fn fallbacks_stand_in_the_order_of_their_ranks() {
+    let text = with_main(SIMULATED).replace(
+        "{ model = 'b/m' }",
+        "{ model = 'a/n', rank = 7 }, { model = 'b/m', rank = 2 }",
+    );
+    let config = load_text(&text).unwrap().config;
+    let ladder: Vec<&str> = config.roles["r"]
+        .rungs
+        .iter()
+        .map(|r| r.model.as_str())
+        .collect();
+    assert_eq!(ladder, ["a/m", "b/m", "a/n"]);
+}

@@ -1,0 +1,191 @@
+//! The config folders of the project load as they stand.
+
+use std::time::Duration;
+
+use evenkeel_roster::{Commit, Dialect, Loaded, Signal, SourceFile, load};
+
+use crate::folder::{TODAY, env, files_in, fixture};
+
+fn load_clean(files: &[SourceFile]) -> Loaded {
+    match load(files, &env, TODAY) {
+        Ok(loaded) => loaded,
+        Err(problems) => panic!("{problems}"),
+    }
+}
+
+fn shown(loaded: &Loaded) -> Vec<String> {
+    loaded.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_example_folder_has_nothing_to_say_and_runs_without_a_key() {
+    let loaded = load_clean(&files_in(&fixture("config")));
+    assert_eq!(shown(&loaded), Vec::<String>::new());
+    let config = loaded.config;
+    let providers: Vec<_> = config.providers.values().collect();
+    assert_eq!(providers.len(), 2);
+    assert!(
+        providers
+            .iter()
+            .all(|p| p.dialect == Dialect::Simulated && p.api_key.is_none())
+    );
+    let writer = &config.roles["writer"];
+    let ladder: Vec<&str> = writer.rungs.iter().map(|r| r.model.as_str()).collect();
+    assert_eq!(ladder, ["north/large", "south/medium", "north/small"]);
+    assert_eq!(writer.policy.signal, Signal::FirstToken);
+    assert_eq!(writer.policy.first_token_p95, Duration::from_millis(600));
+    let medium = &config.models[&writer.rungs[1].model];
+    assert_eq!(medium.max_concurrency, 256);
+    assert_eq!(medium.context_window, Some(200_000));
+    assert_eq!(
+        medium.simulated.as_ref().map(|model| model.median),
+        Some(Duration::from_millis(250))
+    );
+}
+
+#[test]
+fn one_file_with_all_tables_inline_is_the_same_configuration() {
+    let folder = load_clean(&files_in(&fixture("config"))).config;
+    let inline = files_in(&fixture("config"))
+        .into_iter()
+        .map(|file| file.text)
+        .collect::<Vec<_>>();
+    // models, policy, roster and evenkeel.toml open the same tables, which TOML
+    // does once: put each role's roster keys under its policy's heading.
+    let [main, models, policy, roster] = inline.as_slice() else {
+        panic!("four files");
+    };
+    let mut policy = policy.clone();
+    let mut lists = String::new();
+    for section in roster.split("[agent_roles.").skip(1) {
+        let (name, rest) = section.split_once("]\n").unwrap();
+        let (name, rest) = (name.trim_end_matches(']'), rest.trim_start_matches("]\n"));
+        if name.ends_with(".fallbacks") {
+            lists.push_str(&format!(
+                "[[agent_roles.{name}]]\n{}\n",
+                rest.trim_end_matches('[')
+            ));
+        } else {
+            let heading = format!("[agent_roles.{name}]\n");
+            assert!(policy.contains(&heading), "{name}");
+            let rest = rest.trim_end_matches('[');
+            policy = policy.replace(&heading, &format!("{heading}{rest}\n"));
+        }
+    }
+    let one = SourceFile::new(
+        "evenkeel.toml",
+        format!("{main}\n{policy}\n{lists}\n{models}"),
+    );
+    let loaded = load_clean(&[one]);
+    assert_eq!(shown(&loaded), Vec::<String>::new());
+    assert_eq!(loaded.config.roles, folder.roles);
+    assert_eq!(loaded.config.models, folder.models);
+}
+
+#[test]
+fn the_manifests_people_already_have_load_as_they_stand() {
+    let loaded = load_clean(&files_in(&fixture("manifests")));
+    insta::assert_snapshot!(evenkeel_roster::report(&loaded.warnings));
+    let config = loaded.config;
+    let intake = &config.roles["intake_agent"];
+    assert_eq!(intake.policy.p95, Duration::from_millis(1_800));
+    assert_eq!(intake.policy.window, Duration::from_secs(20));
+    let ladder: Vec<&str> = intake.rungs.iter().map(|r| r.model.as_str()).collect();
+    assert_eq!(
+        ladder,
+        [
+            "openai/gpt-5",
+            "anthropic/claude-4-sonnet",
+            "google/gemini-2.5-flash"
+        ]
+    );
+    assert_eq!(intake.rungs[1].quality_score, Some(0.93));
+    assert_eq!(config.providers["openai"].dialect, Dialect::OpenAi);
+    assert_eq!(
+        config.providers["mistral"].dialect,
+        Dialect::Unavailable("mistral")
+    );
+}
+
+#[test]
+fn both_policies_of_the_fault_bench_load() {
+    for (name, p95, stall) in [("calm", 2_500, 10_000), ("tight", 1_500, 2_500)] {
+        let files = files_in(&fixture("failover16").join(name));
+        let loaded = load_clean(&files);
+        let [warning] = loaded.warnings.as_slice() else {
+            panic!("{name}: {:?}", shown(&loaded));
+        };
+        assert!(warning.key.ends_with("allow_unqualified"), "{warning}");
+        let config = loaded.config;
+        // 16 + 22 faults, and the two healthy models.
+        assert_eq!(config.roles.len(), 40, "{name}");
+        for (role, found) in &config.roles {
+            let policy = &found.policy;
+            assert_eq!(policy.p95, Duration::from_millis(p95), "{role}");
+            assert_eq!(policy.clocks.stall, Duration::from_millis(stall), "{role}");
+            assert_eq!(policy.commit, Commit::FirstToken, "{role}");
+            assert_eq!(policy.retry.transient, 2, "{role}");
+            assert_eq!(policy.retry.semantic, 1, "{role}: not in the table");
+            let primary = &found.rungs[0].model;
+            assert_eq!(primary.model(), role, "the fault model is the role");
+            let healthy = role.starts_with("f16-ok");
+            assert_eq!(found.rungs.len(), if healthy { 1 } else { 2 }, "{role}");
+            let breaker = &config.models[primary].breaker;
+            assert_eq!(breaker.failure_threshold, 2);
+            assert_eq!(breaker.open, Duration::from_secs(8));
+            assert!((breaker.growth - 1.0).abs() < f64::EPSILON);
+        }
+        let url = |provider: &str| config.providers[provider].base_url.clone().unwrap();
+        assert_eq!(url("p-s01"), "http://127.0.0.1:8601/v1");
+        assert_eq!(url("p-e13"), "http://127.0.0.1:1/v1");
+        assert_eq!(url("p-e14"), "https://127.0.0.1:8601/v1");
+        let noprefill = &config.roles["f16-s14"].rungs[1].model;
+        assert_eq!(noprefill.as_str(), "p-ok/f16-ok-noprefill");
+    }
+}
+
+#[test]
+fn the_fault_bench_takes_its_commit_rule_from_the_environment() {
+    let files = files_in(&fixture("failover16/calm"));
+    let full = |name: &str| (name == "EVENKEEL_COMMIT").then(|| "full".to_owned());
+    let config = load(&files, &full, TODAY).unwrap().config;
+    assert!(
+        config
+            .roles
+            .values()
+            .all(|role| role.policy.commit == Commit::Full)
+    );
+    let wrong = |name: &str| (name == "EVENKEEL_COMMIT").then(|| "window".to_owned());
+    let problems = load(&files, &wrong, TODAY).unwrap_err();
+    assert_eq!(
+        problems.0[0].to_string(),
+        "policy.toml:11: defaults.commit: `window` is not one of first_token, full"
+    );
+}
+
+#[test]
+fn the_gateway_bench_loads_once_its_runner_has_filled_it_in() {
+    let mut files = files_in(&fixture("bench-gateway/peers/evenkeel"));
+    for file in &mut files {
+        for (placeholder, value) in [
+            ("{port}", "9142"),
+            ("{primary}", "http://127.0.0.1:9101"),
+            ("{fallback}", "http://127.0.0.1:9102"),
+        ] {
+            file.text = file.text.replace(placeholder, value);
+        }
+    }
+    let loaded = load_clean(&files);
+    assert_eq!(loaded.warnings.len(), 1, "{:?}", shown(&loaded));
+    let config = loaded.config;
+    assert_eq!(config.server.listen, "127.0.0.1:9142");
+    let main = &config.roles["main"];
+    assert_eq!(
+        main.rungs[1].median_latency,
+        Some(Duration::from_millis(300))
+    );
+    assert_eq!(main.policy.restore.canary, Vec::<f64>::new());
+    assert_eq!(main.policy.restore.restore_after, 1);
+    let url = config.providers["second"].base_url.as_deref();
+    assert_eq!(url, Some("http://127.0.0.1:9102/v1"));
+}

@@ -1,0 +1,8 @@
+//! The crate as its users see it: text in, a configuration or its problems out.
+
+mod cases;
+mod chaos;
+mod fixtures;
+mod folder;
+mod messages;
+mod secrets;

@@ -1,0 +1,38 @@
+//! Every message, word for word: `bad/` is refused, `warned/` is taken with warnings.
+
+use std::path::Path;
+
+use crate::folder::{load_text, report_of};
+
+fn cases(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it")
+        .join(folder);
+    let mut cases: Vec<(String, String)> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "{}", folder.display());
+    cases
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_all_its_problems() {
+    for (name, text) in cases("bad") {
+        assert!(load_text(&text).is_err(), "{name} was taken");
+        insta::assert_snapshot!(name, report_of(&text));
+    }
+}
+
+#[test]
+fn a_doubtful_configuration_is_taken_with_warnings() {
+    for (name, text) in cases("warned") {
+        assert!(load_text(&text).is_ok(), "{name}: {}", report_of(&text));
+        insta::assert_snapshot!(name, report_of(&text));
+    }
+}
