@@ -5,7 +5,8 @@ use std::time::Duration;
 /// `base × growth^(nth − 1)`, at most `cap`; `nth` counts from 1.
 pub(crate) fn grown(base: Duration, growth: f64, cap: Duration, nth: u32) -> Duration {
     let exponent = i32::try_from(nth.saturating_sub(1)).unwrap_or(i32::MAX);
-    scaled(base, growth.powi(exponent)).min(cap)
+    // Finite, so that nothing grows to nothing.
+    scaled(base, growth.powi(exponent).min(f64::MAX)).min(cap)
 }
 
 /// `span` spread evenly over ± `jitter` of itself by `unit` (0 to 1); never zero.

@@ -8,7 +8,7 @@ use crate::{
     permit::Recorded,
     state::{State, Word},
     sync::lock,
-    window::Sample,
+    window::{Over, Sample},
 };
 
 /// How a call ended.
@@ -55,9 +55,9 @@ impl Breaker {
             Outcome::Failure { retry_after } => (Sample::Failure, retry_after),
         };
         let cause = match self.count(generation, sample, now) {
-            Some(Some(cause)) => cause,
-            Some(None) => return Recorded::counted(None),
-            None => return Recorded::STALE,
+            Ok(Some(cause)) => cause,
+            Ok(None) => return Recorded::counted(None),
+            Err(Over) => return Recorded::STALE,
         };
         // Counted in its own generation; if another thread has opened the breaker since, that was the change.
         Recorded::counted(self.change(|breaker, ledger| {
@@ -65,22 +65,19 @@ impl Breaker {
         }))
     }
 
-    /// Counts an outcome of `generation` and tells what it trips, if anything; `None` if that generation
-    /// is over.
-    fn count(&self, generation: u64, sample: Sample, now: Instant) -> Option<Option<Cause>> {
+    /// Counts an outcome of `generation`, unless that is over, and tells what it trips, if anything.
+    fn count(&self, generation: u64, sample: Sample, now: Instant) -> Result<Option<Cause>, Over> {
         if sample == Sample::Failure {
-            let failures = self.run.lengthen(generation)?;
+            let failures = self.run.lengthen(generation).ok_or(Over)?;
             if failures >= self.config.failure_threshold {
-                return Some(Some(Cause::ConsecutiveFailures { failures }));
+                return Ok(Some(Cause::ConsecutiveFailures { failures }));
             }
         } else if !self.run.end(generation) {
-            return None;
+            return Err(Over);
         }
         match &self.gate {
-            Some(gate) => gate
-                .record(generation, sample, self.timeline.nanos(now))
-                .ok(),
-            None => Some(None),
+            Some(gate) => gate.record(generation, sample, self.timeline.nanos(now)),
+            None => Ok(None),
         }
     }
 

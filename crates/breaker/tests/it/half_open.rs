@@ -1,0 +1,160 @@
+//! Invariants 6 to 9 and 12: permits of a half-open breaker.
+
+use std::mem;
+
+use evenkeel_breaker::{Breaker, BreakerConfig, Cause, State};
+use proptest::prelude::*;
+
+use crate::trace::{Answer, config, everything, ms, origin, run};
+
+fn trials(success_threshold: u32) -> BreakerConfig {
+    BreakerConfig {
+        success_threshold,
+        open: ms(100),
+        half_open_timeout: ms(1000),
+        jitter: 0.0,
+        ..BreakerConfig::default()
+    }
+}
+
+proptest! {
+    #[test]
+    fn inv06_permits_out_and_outcomes_counted_never_exceed_the_trials(config in config(), ops in everything(100)) {
+        for step in run(config, &ops) {
+            let seen = step.after;
+            prop_assert!(seen.trials_out + seen.trials_succeeded <= config.success_threshold, "{step:?}");
+        }
+    }
+
+    #[test]
+    fn inv07_a_dropped_permit_returns_its_place_once_and_only_to_its_own_generation(
+        config in config(),
+        ops in everything(100),
+    ) {
+        for step in run(config, &ops) {
+            if let Answer::GivenBack { admitted, trial } = step.answer {
+                let own = trial && admitted == step.before.generation;
+                prop_assert_eq!(step.after.trials_out + u32::from(own), step.before.trials_out, "{:?}", step);
+                prop_assert_eq!(step.after.generation, step.before.generation);
+            }
+        }
+    }
+
+    #[test]
+    fn inv08_the_last_success_closes_and_the_first_failure_opens(
+        trials_wanted in 1_u32..=6,
+        failure_at in 0_u32..=8,
+    ) {
+        let now = origin();
+        let breaker = Breaker::new(trials(trials_wanted), 0, now).unwrap();
+        breaker.trip(now);
+        let later = now + ms(100);
+        for nth in 0..trials_wanted {
+            let permit = breaker.admit(later).unwrap();
+            prop_assert_eq!(breaker.state(later), State::HalfOpen);
+            if nth == failure_at {
+                let opened = permit.failure(later, None).transition.unwrap();
+                prop_assert_eq!((opened.to, opened.cause), (State::Open, Cause::TrialFailed));
+                return Ok(());
+            }
+            let recorded = permit.success(later);
+            prop_assert_eq!(recorded.transition.is_some(), nth + 1 == trials_wanted);
+        }
+        prop_assert_eq!(breaker.state(later), State::Closed);
+    }
+
+    #[test]
+    fn inv09_leaked_permits_never_wedge_the_breaker(
+        trials_wanted in 1_u32..=4,
+        succeed_first in 0_u32..=3,
+        by_tick: bool,
+        idle in 0_u64..=2000,
+    ) {
+        let now = origin();
+        let breaker = Breaker::new(trials(trials_wanted), 0, now).unwrap();
+        breaker.trip(now);
+        let later = now + ms(100);
+        for nth in 0..trials_wanted {
+            let permit = breaker.admit(later).unwrap();
+            if nth < succeed_first.min(trials_wanted - 1) {
+                permit.success(later);
+            } else {
+                mem::forget(permit);
+            }
+        }
+        let then = later + ms(idle);
+        let generation = breaker.generation();
+        if by_tick {
+            prop_assert_eq!(breaker.tick(then).is_some(), idle >= 1000);
+        } else {
+            let refused = breaker.admit(then).unwrap_err();
+            prop_assert_eq!(refused.state == State::Open, idle >= 1000);
+            prop_assert!(!refused.retry_in.is_zero());
+        }
+        prop_assert_eq!(breaker.generation() > generation, idle >= 1000);
+        // Twice as long: it is the second opening in a row; then it tries again.
+        if idle >= 1000 {
+            prop_assert_eq!(breaker.snapshot(then).cause, Some(Cause::TrialsTimedOut));
+            prop_assert_eq!(breaker.snapshot(then).retry_in, Some(ms(200)));
+            prop_assert!(breaker.admit(then + ms(200)).is_ok());
+        }
+    }
+
+    #[test]
+    fn inv12_an_ignored_call_leaves_everything_as_it_was(config in config(), ops in everything(100)) {
+        for step in run(config, &ops) {
+            if let Answer::GivenBack { .. } = step.answer {
+                prop_assert!(step.events.is_empty());
+                let (before, after) = (step.before, step.after);
+                prop_assert_eq!(before.failures_in_a_row, after.failures_in_a_row);
+                prop_assert_eq!(before.openings_in_a_row, after.openings_in_a_row);
+                prop_assert_eq!(before.trials_succeeded, after.trials_succeeded);
+                prop_assert_eq!(
+                    (before.window_calls, before.window_failures, before.window_slow),
+                    (after.window_calls, after.window_failures, after.window_slow)
+                );
+                prop_assert_eq!(before.since, after.since);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_while_all_trials_are_out_asks_again_within_a_second() {
+    let now = origin();
+    let config = BreakerConfig {
+        half_open_timeout: ms(30_000),
+        ..trials(1)
+    };
+    let breaker = Breaker::new(config, 0, now).unwrap();
+    breaker.trip(now);
+    let later = now + ms(100);
+    let _trial = breaker.admit(later).unwrap();
+    assert_eq!(breaker.admit(later).unwrap_err().retry_in, ms(1000));
+    let nearly = later + ms(29_900);
+    assert_eq!(breaker.admit(nearly).unwrap_err().retry_in, ms(100));
+    assert_eq!(breaker.would_refuse(nearly).unwrap().state, State::HalfOpen);
+}
+
+#[test]
+fn what_would_be_refused_is_told_without_changing_anything() {
+    let now = origin();
+    let breaker = Breaker::new(trials(1), 0, now).unwrap();
+    assert_eq!(breaker.would_refuse(now), None);
+    breaker.trip(now);
+    assert_eq!(breaker.would_refuse(now).unwrap().retry_in, ms(100));
+    let later = now + ms(100);
+    assert_eq!(breaker.would_refuse(later), None);
+    assert_eq!(breaker.state(later), State::HalfOpen);
+    mem::forget(breaker.admit(later).unwrap());
+    let much_later = later + ms(1000);
+    let generation = breaker.generation();
+    let foretold = breaker.would_refuse(much_later).unwrap();
+    assert_eq!(breaker.state(much_later), State::Open);
+    assert_eq!(breaker.generation(), generation);
+    assert_eq!(
+        breaker.admit(much_later).unwrap_err(),
+        foretold,
+        "to the nanosecond, jitter included"
+    );
+}

@@ -1,0 +1,14 @@
+//! The rules of the breaker and of the budgets, from outside: numbers are those of the project's list of invariants.
+
+mod budgets;
+mod cases;
+mod clock;
+mod config;
+mod counting;
+mod half_open;
+mod opening;
+mod operator;
+mod reference;
+mod states;
+mod threads;
+mod trace;
