@@ -16,7 +16,7 @@ pub(crate) struct Answer {
     pub(crate) tokens: u32,
     pub(crate) finish: Finish,
     /// Input tokens, estimated from the request.
-    input: u64,
+    pub(crate) input: u32,
 }
 
 impl Answer {
@@ -38,7 +38,7 @@ impl Answer {
             } else {
                 Finish::Stop
             },
-            input: request.estimated_input_tokens(),
+            input: u32::try_from(request.estimated_input_tokens()).unwrap_or(u32::MAX),
         }
     }
 
@@ -60,7 +60,7 @@ impl Answer {
 
     pub(crate) fn usage(&self, tokens: u32) -> Usage {
         Usage {
-            input: self.input,
+            input: u64::from(self.input),
             output: u64::from(tokens),
             ..Usage::default()
         }

@@ -6,13 +6,18 @@ use std::time::Duration;
 
 /// How a model answers: how fast, how much, and what goes wrong.
 ///
-/// Token `i` (from 0) of an answer is due `first_token + i × inter_token`
-/// after the request. A stream sends each when it is due; a whole answer comes
-/// when its last token is due.
+/// Token `i` (from 0) of an answer is due `first_token + input ×
+/// per_input_token + i × inter_token` after the request, where `input` is the
+/// estimate of [`ChatRequest::estimated_input_tokens`]. A stream sends each
+/// when it is due; a whole answer comes when its last token is due.
+///
+/// [`ChatRequest::estimated_input_tokens`]: evenkeel_core::ChatRequest::estimated_input_tokens
 #[derive(Debug, Clone, PartialEq)]
 pub struct Behaviour {
     /// Time to the first token, drawn anew for each call.
     pub first_token: Latency,
+    /// Time that each token of the request adds before the first token.
+    pub per_input_token: Duration,
     /// Tokens of an answer. A request's own output cap may cut it shorter,
     /// with finish `length`.
     pub tokens: u32,
@@ -41,6 +46,7 @@ impl Default for Behaviour {
     fn default() -> Self {
         Self {
             first_token: Latency::default(),
+            per_input_token: Duration::ZERO,
             tokens: 20,
             inter_token: Duration::ZERO,
             late_open: false,
@@ -71,6 +77,13 @@ impl Behaviour {
     #[must_use]
     pub fn with_tokens(mut self, tokens: u32) -> Self {
         self.tokens = tokens;
+        self
+    }
+
+    /// With so much time before the first token for each token of the request.
+    #[must_use]
+    pub fn with_per_input_token(mut self, time: Duration) -> Self {
+        self.per_input_token = time;
         self
     }
 

@@ -28,7 +28,7 @@ struct Setting {
 #[derive(Debug)]
 pub(crate) struct Draw {
     pub(crate) behaviour: Arc<Behaviour>,
-    /// Time to the first token.
+    /// Time to the first token of an empty request.
     pub(crate) first_token: Duration,
     /// Whether this call gets the behaviour's fault.
     faulty: bool,

@@ -1,6 +1,8 @@
 //! The course of one answer: what happens and when. In-process model and
 //! socket server play the same script.
 
+use crate::answer::Answer;
+use crate::model::Draw;
 use crate::{Behaviour, Fault};
 use std::time::Duration;
 
@@ -59,14 +61,16 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// The script of `answer` as the dice fell.
+    pub(crate) fn new(draw: &Draw, answer: &Answer) -> Self {
+        let prefill = draw.behaviour.per_input_token.saturating_mul(answer.input);
+        let first = draw.first_token.saturating_add(prefill);
+        Self::timed(&draw.behaviour, draw.fault(), first, answer.tokens)
+    }
+
     /// The script of an answer of `tokens` tokens whose first comes after
     /// `first`, with this fault, if any.
-    pub(crate) fn new(
-        behaviour: &Behaviour,
-        fault: Option<&Fault>,
-        first: Duration,
-        tokens: u32,
-    ) -> Self {
+    fn timed(behaviour: &Behaviour, fault: Option<&Fault>, first: Duration, tokens: u32) -> Self {
         let whole = || vec![Act::Finish, Act::Usage, Act::Done];
         let (until, ending) = match fault {
             Some(Fault::StallAfter(n)) => (*n, vec![Act::Silence]),
@@ -132,7 +136,8 @@ impl Script {
         self.due(self.until.saturating_sub(1))
     }
 
-    fn due(&self, token: u32) -> Duration {
+    /// When a token is due.
+    pub(crate) fn due(&self, token: u32) -> Duration {
         self.first.saturating_add(self.gap.saturating_mul(token))
     }
 }
@@ -169,7 +174,7 @@ mod tests {
 
     fn play(fault: Option<&Fault>) -> Vec<(u64, Act)> {
         let behaviour = Behaviour::default().with_inter_token(Duration::from_millis(10));
-        Script::new(&behaviour, fault, Duration::from_millis(100), 3)
+        Script::timed(&behaviour, fault, Duration::from_millis(100), 3)
             .take(8)
             .map(|(at, act)| (u64::try_from(at.as_millis()).unwrap(), act))
             .collect()

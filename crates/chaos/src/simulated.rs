@@ -100,12 +100,7 @@ impl Simulated {
         })?;
         let (draw, guard) = model.begin(Ending::Cancelled);
         let answer = Answer::new(Arc::clone(&model.who), &draw.behaviour, &call.request);
-        let script = Script::new(
-            &draw.behaviour,
-            draw.fault(),
-            draw.first_token,
-            answer.tokens,
-        );
+        let script = Script::new(&draw, &answer);
         let number = self.inner.answers.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Run {
             id: format!("sim-{number}"),

@@ -197,12 +197,7 @@ impl<'a> Exchange<'a> {
         {
             return Ok(after);
         }
-        let script = Script::new(
-            &self.draw.behaviour,
-            fault.as_ref(),
-            self.draw.first_token,
-            self.answer.tokens,
-        );
+        let script = Script::new(&self.draw, &self.answer);
         if self.stream {
             self.play_stream(script).await
         } else {

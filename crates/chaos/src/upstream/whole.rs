@@ -19,7 +19,7 @@ impl Exchange<'_> {
     ) -> Result<After, Gone> {
         match fault {
             Some(Fault::KeepAlivesOnly { every }) => return self.blank_lines(*every).await,
-            Some(Fault::Endless) => return self.endless_body().await,
+            Some(Fault::Endless) => return self.endless_body(script).await,
             _ => self.wait(script.last_token()).await?,
         }
         let body = self.body(script.length(), fault).to_string().into_bytes();
@@ -92,19 +92,17 @@ impl Exchange<'_> {
     }
 
     /// A body that never ends.
-    async fn endless_body(&mut self) -> Result<After, Gone> {
+    async fn endless_body(&mut self, script: &Script) -> Result<After, Gone> {
         const OPENING: &[u8] = b"{\"choices\":[{\"index\":0,\"message\":{\"content\":\"";
         let head = http::answer_head(200, JSON, None, &[], self.keep_alive);
         self.peer.send(&head).await?;
         self.peer.send(&http::chunk(OPENING)).await?;
-        let (mut due, gap) = (self.draw.first_token, self.draw.behaviour.inter_token);
-        let mut token = 0;
+        let mut token = 0_u32;
         loop {
-            self.wait(due).await?;
+            self.wait(script.due(token)).await?;
             let piece = self.answer.piece(token);
             self.peer.send(&http::chunk(piece.as_bytes())).await?;
-            due = due.saturating_add(gap);
-            token = token.wrapping_add(1);
+            token = token.saturating_add(1);
         }
     }
 }

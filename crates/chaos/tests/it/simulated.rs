@@ -73,6 +73,28 @@ async fn a_stream_paces_its_tokens_and_adds_up_to_the_answer() {
     assert_eq!(whole.usage.unwrap().output, 5);
 }
 
+/// A trace of real calls is replayed with its own token counts: the output
+/// by the cap, the input by the prompt's length.
+#[tokio::test(start_paused = true)]
+async fn latency_follows_the_token_counts_of_the_request() {
+    let behaviour = Behaviour::healthy(Latency::millis(100))
+        .with_per_input_token(ms(2))
+        .with_tokens(u32::MAX)
+        .with_inter_token(ms(10));
+    let provider = provider(behaviour);
+    for (input, output) in [(50, 1), (1_000, 1), (50, 200)] {
+        let mut call = call(&"word".repeat(input));
+        let request = Arc::make_mut(&mut call.request);
+        request.max_output_tokens = Some(output);
+        let estimated = request.estimated_input_tokens();
+        let begun = Instant::now();
+        let answer = provider.complete(call).await.unwrap();
+        let expected = ms(100) + ms(2 * estimated) + ms(10 * (output - 1));
+        assert_eq!(begun.elapsed(), expected);
+        assert_eq!(answer.usage.unwrap().output, output);
+    }
+}
+
 /// Case C231, in process.
 #[tokio::test(start_paused = true)]
 async fn an_output_cap_is_honoured_and_reported_as_length() {
