@@ -103,7 +103,7 @@ fn refuse_rosterless(name: &str, written: &Written<'_>, findings: &mut Findings)
 
 fn refuse_policyless(
     name: &str,
-    roster: &WrittenRoster,
+    roster: &WrittenRoster<'_>,
     written: &Written<'_>,
     findings: &mut Findings,
 ) {
@@ -120,7 +120,7 @@ fn refuse_policyless(
     findings.error(&roster.role, message, Some(how));
 }
 
-fn rungs(roster: &WrittenRoster) -> Vec<RungConfig> {
+fn rungs(roster: &WrittenRoster<'_>) -> Vec<RungConfig> {
     let primary = roster
         .primary
         .iter()
@@ -139,7 +139,7 @@ fn rungs(roster: &WrittenRoster) -> Vec<RungConfig> {
 }
 
 /// A score beside a `primary_score` is in the same unit; alone it is the ratio.
-fn quality(fallback: &WrittenFallback, roster: &WrittenRoster) -> Option<f64> {
+fn quality(fallback: &WrittenFallback<'_>, roster: &WrittenRoster<'_>) -> Option<f64> {
     let score = fallback.quality_score?;
     Some(
         roster
@@ -151,10 +151,13 @@ fn quality(fallback: &WrittenFallback, roster: &WrittenRoster) -> Option<f64> {
 fn named_models(written: &Written<'_>) -> BTreeMap<ModelId, Place> {
     let mut named = BTreeMap::new();
     for roster in written.rosters.values() {
-        let primary = roster.primary.iter().map(|(id, place)| (id, place));
-        let fallbacks = roster.fallbacks.iter().map(|f| (&f.model, &f.place));
+        let primary = roster.primary.iter().cloned();
+        let fallbacks = roster
+            .fallbacks
+            .iter()
+            .map(|f| (f.model.clone(), f.place("model")));
         for (id, place) in primary.chain(fallbacks) {
-            named.entry(id.clone()).or_insert_with(|| place.clone());
+            named.entry(id).or_insert(place);
         }
     }
     named

@@ -43,6 +43,18 @@ pub(crate) enum Part {
     Prompts,
 }
 
+impl Part {
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Main => "the main settings",
+            Self::Policy => "the policy",
+            Self::Roster => "the roster",
+            Self::Models => "the model registry",
+            Self::Prompts => "the prompts",
+        }
+    }
+}
+
 /// Names without their endings: evenkeel's own, and those of existing manifests.
 const NAMES: [(&str, Part); 9] = [
     ("evenkeel", Part::Main),
@@ -96,12 +108,13 @@ pub(crate) fn parse_all(
         };
         let Some(part) = part_of(stem, files.len()) else {
             let known = NAMES.iter().map(|(name, _)| *name);
-            let how = nearest(stem, known).map(|name| format!("did you mean `{name}`?"));
+            let ending = file.name.rsplit('.').next().unwrap_or_default();
+            let how = nearest(stem, known).map(|name| format!("did you mean `{name}.{ending}`?"));
             findings.warning(&place, "is no file that evenkeel reads".to_owned(), how);
             continue;
         };
         if let Some((_, other)) = taken.iter().find(|(other, _)| *other == part) {
-            let message = format!("{other} and {} hold the same part", file.name);
+            let message = format!("{other} and {} both hold {}", file.name, part.noun());
             findings.error(&place, message, Some("keep one of the two".to_owned()));
             documents.whole = false;
             continue;

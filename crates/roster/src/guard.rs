@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::policy::{Faults, PolicyError};
-
 /// A circuit breaker's settings (`[breaker]`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct BreakerPolicy {
@@ -49,30 +47,6 @@ impl Default for BreakerPolicy {
     }
 }
 
-impl BreakerPolicy {
-    pub(crate) fn faults(&self) -> Vec<PolicyError> {
-        let mut faults = Faults::default();
-        faults.at_least_one("failure_threshold", self.failure_threshold);
-        faults.at_least_one("success_threshold", self.success_threshold);
-        faults.at_least_one("min_calls", self.min_calls);
-        faults.span("open_ms", self.open);
-        faults.span("open_cap_ms", self.open_cap);
-        faults.not_below("open_cap_ms", self.open_cap, "open_ms", self.open);
-        faults.growth("growth", self.growth);
-        faults.share("jitter", self.jitter);
-        faults.not_longer("reset_after_ms", self.reset_after);
-        faults.span("half_open_timeout_ms", self.half_open_timeout);
-        faults.span("window_ms", self.window);
-        if !(self.failure_rate > 0.0 && self.failure_rate <= 1.0) {
-            faults.add(
-                "failure_rate",
-                format!("is {}, expected above 0, at most 1", self.failure_rate),
-            );
-        }
-        faults.0
-    }
-}
-
 /// How long a model is left alone after a 429 that names no time (`[cooldown]`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CooldownPolicy {
@@ -94,17 +68,6 @@ impl Default for CooldownPolicy {
     }
 }
 
-impl CooldownPolicy {
-    pub(crate) fn faults(&self) -> Vec<PolicyError> {
-        let mut faults = Faults::default();
-        faults.span("base_ms", self.base);
-        faults.growth("growth", self.growth);
-        faults.span("cap_ms", self.cap);
-        faults.not_below("cap_ms", self.cap, "base_ms", self.base);
-        faults.0
-    }
-}
-
 /// How many same-rung retries a provider may see (`[retry_budget]`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryBudgetPolicy {
@@ -123,14 +86,5 @@ impl Default for RetryBudgetPolicy {
             reserve: 10,
             window: Duration::from_secs(10),
         }
-    }
-}
-
-impl RetryBudgetPolicy {
-    pub(crate) fn faults(&self) -> Vec<PolicyError> {
-        let mut faults = Faults::default();
-        faults.share("ratio", self.ratio);
-        faults.span("window_ms", self.window);
-        faults.0
     }
 }

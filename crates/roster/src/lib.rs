@@ -3,6 +3,7 @@
 mod assemble;
 mod config;
 mod document;
+mod faults;
 mod guard;
 mod load;
 mod model;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Whether a problem stops the configuration from being used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The configuration is refused.
     Error,
@@ -21,7 +21,7 @@ impl fmt::Display for Severity {
 }
 
 /// One thing that is wrong, and what to do about it. Never holds a key's value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// File name as it was given.
     pub file: String,

@@ -77,7 +77,7 @@ impl Waivers {
 
 struct RoleCheck<'c, 'w> {
     role: &'c RoleConfig,
-    roster: &'c WrittenRoster,
+    roster: &'c WrittenRoster<'w>,
     written: &'c WrittenPolicy<'w>,
     findings: &'c mut Findings,
 }
@@ -87,13 +87,14 @@ impl RoleCheck<'_, '_> {
         &self.role.policy
     }
 
-    /// The fallbacks as written, each with its rung.
-    fn fallbacks(&self) -> impl Iterator<Item = (&WrittenFallback, &RungConfig)> {
+    /// The fallbacks that could be read, each with its rung.
+    fn fallbacks(&self) -> impl Iterator<Item = (&WrittenFallback<'_>, &RungConfig)> {
         let primary = usize::from(self.roster.primary.is_some());
         self.roster
             .fallbacks
             .iter()
             .zip(self.role.rungs.iter().skip(primary))
+            .filter(|(fallback, _)| fallback.sound)
     }
 
     fn setting(&self, key: &str) -> Place {
@@ -113,10 +114,10 @@ impl RoleCheck<'_, '_> {
                     .fallbacks
                     .iter()
                     .rfind(|f| f.model == rung.model);
-                let at = fallback.map_or(&self.roster.role, |f| &f.place);
+                let at = fallback.map_or_else(|| self.roster.role.clone(), |f| f.place("model"));
                 let message = format!("`{}` is in this roster twice", rung.model);
                 let how = "keep the better rank".to_owned();
-                self.findings.error(at, message, Some(how));
+                self.findings.error(&at, message, Some(how));
             }
         }
     }
@@ -151,8 +152,8 @@ impl RoleCheck<'_, '_> {
         );
         let how =
             "put a rung of another provider first, or say allow_same_provider = true".to_owned();
-        let at = &self.roster.fallbacks[0].place;
-        self.findings.error(at, message, Some(how));
+        let at = self.roster.fallbacks[0].place("model");
+        self.findings.error(&at, message, Some(how));
     }
 
     fn check_qualified(&mut self, waived: &mut Waivers) {
@@ -168,10 +169,10 @@ impl RoleCheck<'_, '_> {
                     let message =
                         format!("`{}` has no quality_score: it is not qualified", rung.model);
                     let how = "measure it, or say allow_unqualified = true in the role's policy";
-                    faults.push((fallback.entry.clone(), message, Some(how.to_owned())));
+                    faults.push((fallback.entry().clone(), message, Some(how.to_owned())));
                 }
                 Some(ratio) => {
-                    let at = fallback.entry.below("quality_score", fallback.entry.line);
+                    let at = fallback.place("quality_score");
                     faults.extend(quality_fault(ratio, budget, fallback, self.roster, at));
                     if !fallback.verified {
                         unverified.push(format!("`{}`", rung.model));
@@ -192,7 +193,7 @@ impl RoleCheck<'_, '_> {
         }
         if !unverified.is_empty() {
             let message = format!(
-                "unverified: {} without hashes, so that nobody can tell what the scores were measured on",
+                "unverified: {} without hashes of prompt, tools, dataset and snapshot, so nobody can tell what was measured",
                 unverified.join(", ")
             );
             self.findings.warning(&self.roster.role, message, None);
@@ -209,7 +210,7 @@ impl RoleCheck<'_, '_> {
                     "`{}` has capability {}, below min_capability_score = {least}: it would never be used",
                     rung.model, rung.capability_score
                 );
-                (fallback.entry.clone(), message)
+                (fallback.entry().clone(), message)
             })
             .collect();
         for (at, message) in below {
@@ -229,7 +230,7 @@ impl RoleCheck<'_, '_> {
                     median.as_millis(),
                     limit.as_millis()
                 );
-                Some((fallback.entry.below("median_latency_ms", fallback.entry.line), message))
+                Some((fallback.place("median_latency_ms"), message))
             })
             .collect();
         for (at, message) in slow {
@@ -257,14 +258,12 @@ impl RoleCheck<'_, '_> {
         for (clock, ends, limit, patience) in checks {
             if ends <= patience {
                 let message = format!(
-                    "is {} ms, not above {limit} = {} ms: calls end before a hedge can help them",
+                    "is {} ms, not above {limit} = {} ms: it runs out before a hedge can start",
                     ends.as_millis(),
                     patience.as_millis()
                 );
-                let mut at = self.setting(clock);
-                if self.written.locate(clock).is_none() {
-                    at = at.below(clock, at.line);
-                }
+                let keys = [clock, limit, "p95_threshold_ms"];
+                let (at, message) = self.written.explain(&keys, message, &self.roster.role);
                 self.findings.warning(&at, message, None);
             }
         }
@@ -282,7 +281,7 @@ impl RoleCheck<'_, '_> {
             provider.is_some_and(|p| matches!(p.dialect, Dialect::Unavailable(_)))
         };
         let rungs = &self.role.rungs;
-        if rungs.is_empty() {
+        if !self.roster.complete {
             return;
         }
         if rungs.iter().all(past) {
@@ -300,8 +299,8 @@ impl RoleCheck<'_, '_> {
 fn quality_fault(
     ratio: f64,
     budget: f64,
-    fallback: &WrittenFallback,
-    roster: &WrittenRoster,
+    fallback: &WrittenFallback<'_>,
+    roster: &WrittenRoster<'_>,
     at: Place,
 ) -> Option<(Place, String, Option<String>)> {
     /// No fallback is twice as good as its primary; a score in another unit looks like it.
@@ -381,14 +380,15 @@ fn check_registry(written: &Written<'_>, findings: &mut Findings) {
         let Some(used_by) = &registered.used_by else {
             continue;
         };
-        for (role, place) in used_by {
+        for said in used_by {
+            let role = said.text;
             if !uses(written, role, id) {
                 let message = format!("role `{role}` does not have `{id}` in its roster");
-                findings.warning(place, message, None);
+                findings.warning(&said.place, message, None);
             }
         }
         for role in written.rosters.keys() {
-            if uses(written, role, id) && !used_by.iter().any(|(said, _)| said == role) {
+            if uses(written, role, id) && !used_by.iter().any(|said| said.text == *role) {
                 let message =
                     format!("role `{role}` has `{id}` in its roster and is not in agents_using");
                 findings.warning(&registered.entry, message, None);

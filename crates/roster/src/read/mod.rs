@@ -8,8 +8,8 @@ mod toml;
 mod yaml;
 
 pub(crate) use self::node::{Table, Value};
-pub(crate) use self::place::{Findings, Place, Scope, nearest};
-pub(crate) use self::table::{TableReader, assign};
+pub(crate) use self::place::{Findings, Place, Scope, locate_any, nearest};
+pub(crate) use self::table::{Item, TableReader, assign};
 
 /// How a file is written.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,19 @@
 pub(crate) struct Node {
     pub(crate) line: usize,
     pub(crate) value: Value,
+    /// The environment variables that a string was filled from, for messages that
+    /// must not show the string.
+    pub(crate) variables: Vec<String>,
+}
+
+impl Node {
+    pub(crate) fn new(line: usize, value: Value) -> Self {
+        Self {
+            line,
+            value,
+            variables: Vec::new(),
+        }
+    }
 }
 
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! Where something stands, and what is wrong there.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::node::{Table, Value};
@@ -91,9 +92,17 @@ impl Scope<'_> {
     }
 }
 
+/// Where the first of `keys` that is set anywhere is set, the last layer first, and which it is.
+pub(crate) fn locate_any<'k>(layers: &[&Scope<'_>], keys: &[&'k str]) -> Option<(Place, &'k str)> {
+    keys.iter().find_map(|key| {
+        let place = layers.iter().rev().find_map(|layer| layer.locate(key))?;
+        Some((place, *key))
+    })
+}
+
 /// The problems found so far.
 #[derive(Default)]
-pub(crate) struct Findings(Vec<Problem>);
+pub(crate) struct Findings(HashSet<Problem>);
 
 impl Findings {
     pub(crate) fn error(&mut self, at: &Place, message: String, suggestion: Option<String>) {
@@ -113,10 +122,13 @@ impl Findings {
             suggestion,
             severity,
         };
-        // A value in [defaults] is met once for each role.
-        if !self.0.contains(&problem) {
-            self.0.push(problem);
-        }
+        // A value in [defaults] is met once for each role; the set keeps it once.
+        self.0.insert(problem);
+    }
+
+    /// How many problems there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(crate) fn has_errors(&self) -> bool {
@@ -124,12 +136,13 @@ impl Findings {
     }
 
     /// In the order of files, lines and keys.
-    pub(crate) fn into_sorted(mut self) -> Vec<Problem> {
-        self.0.sort_by(|a, b| {
+    pub(crate) fn into_sorted(self) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = self.0.into_iter().collect();
+        problems.sort_by(|a, b| {
             (&a.file, a.line, &a.key, a.severity, &a.message)
                 .cmp(&(&b.file, b.line, &b.key, b.severity, &b.message))
         });
-        self.0
+        problems
     }
 }
 

@@ -14,7 +14,10 @@ pub(super) fn fill(
 ) {
     match &mut root.value {
         Value::String(text) if text.contains('$') => match filled(text, env) {
-            Ok(done) => *text = done,
+            Ok(done) => {
+                *text = done.text;
+                root.variables = done.variables;
+            }
             Err(fault) => {
                 findings.error(at, fault.message, Some(fault.suggestion));
                 root.value = Value::Unusable;
@@ -42,8 +45,15 @@ struct Fault {
     suggestion: String,
 }
 
-fn filled(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Fault> {
+#[derive(Debug)]
+struct Filled {
+    text: String,
+    variables: Vec<String>,
+}
+
+fn filled(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Filled, Fault> {
     let mut out = String::with_capacity(text.len());
+    let mut variables = Vec::new();
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
         out.push_str(&rest[..dollar]);
@@ -56,17 +66,26 @@ fn filled(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Fa
                 message: "`${` without `}`".to_owned(),
                 suggestion: "write `${NAME}`, or `$$` for a dollar sign".to_owned(),
             })?;
-            out.push_str(&looked_up(inside, env)?);
+            let (name, value) = looked_up(inside, env)?;
+            out.push_str(&value);
+            variables.push(name.to_owned());
             rest = after;
         } else {
             out.push('$');
         }
     }
     out.push_str(rest);
-    Ok(out)
+    Ok(Filled {
+        text: out,
+        variables,
+    })
 }
 
-fn looked_up(inside: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Fault> {
+/// The variable's name and what stands for it.
+fn looked_up<'t>(
+    inside: &'t str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(&'t str, String), Fault> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
@@ -78,9 +97,9 @@ fn looked_up(inside: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Strin
         });
     }
     match (env(name), default) {
-        (Some(value), None) => Ok(value),
-        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
-        (_, Some(default)) => Ok(default.to_owned()),
+        (Some(value), None) => Ok((name, value)),
+        (Some(value), Some(_)) if !value.is_empty() => Ok((name, value)),
+        (_, Some(default)) => Ok((name, default.to_owned())),
         (None, None) => Err(Fault {
             message: format!("environment variable {name} is not set"),
             suggestion: format!("set it, or write `${{{name}:-default}}`"),
@@ -121,7 +140,7 @@ mod tests {
             ("$", "$"),
             ("${NESTED}", "${KEY}"),
         ] {
-            assert_eq!(filled(text, &env).unwrap(), expected, "{text}");
+            assert_eq!(filled(text, &env).unwrap().text, expected, "{text}");
         }
     }
 

@@ -14,6 +14,14 @@ pub(crate) fn assign<T>(slot: &mut T, value: Option<T>) {
     }
 }
 
+/// One string of a list.
+pub(crate) struct Item<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) place: Place,
+    /// The environment variables it was filled from.
+    pub(crate) variables: &'a [String],
+}
+
 /// Reads one table. Every key asked for is a known key; [`finish`](Self::finish)
 /// reports the others.
 pub(crate) struct TableReader<'a, 'f> {
@@ -77,21 +85,24 @@ impl<'a, 'f> TableReader<'a, 'f> {
         entry.is_some_and(|entry| !matches!(entry.node.value, Value::Null))
     }
 
-    /// A whole number from 0 to `most`.
-    fn whole(&mut self, key: &'static str, what: &str, most: u64) -> Option<u64> {
+    /// A whole number from 0 to `most`; `unit` says of what.
+    fn whole(&mut self, key: &'static str, unit: &str, most: u64) -> Option<u64> {
         let (node, at) = self.value(key)?;
-        if let Value::Integer(number) = node.value
-            && let Ok(number) = u64::try_from(number)
-            && number <= most
-        {
-            return Some(number);
-        }
-        let found = match &node.value {
-            Value::Float(number) => format!("`{number:?}`"),
-            other => other.kind(),
+        let Value::Integer(number) = node.value else {
+            self.wrong(&at, &format!("a whole number{unit}"), &node.value);
+            return None;
         };
-        let message = format!("expected a whole number{what} from 0 to {most}, found {found}");
-        self.findings.error(&at, message, None);
+        match u64::try_from(number) {
+            Ok(number) if number <= most => return Some(number),
+            Ok(number) => {
+                let message = format!("is {number}, expected at most {most}");
+                self.findings.error(&at, message, None);
+            }
+            Err(_) => {
+                let message = format!("is {number}, expected 0 or more");
+                self.findings.error(&at, message, None);
+            }
+        }
         None
     }
 
@@ -177,14 +188,25 @@ impl<'a, 'f> TableReader<'a, 'f> {
         }
     }
 
+    /// The environment variables that the string at `key` was filled from.
+    pub(crate) fn variables(&self, key: &str) -> &'a [String] {
+        let entry = self.scope.table.get(key);
+        entry.map_or(&[], |entry| entry.node.variables.as_slice())
+    }
+
     /// A list of strings, each with its place.
-    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<(&'a str, Place)>> {
+    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<Item<'a>>> {
         let (items, at) = self.items(key, "a list of strings")?;
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let place = at.item(index, item.line);
             if let Some(text) = self.string(item, &place) {
-                texts.push((text, place));
+                let variables = &item.variables;
+                texts.push(Item {
+                    text,
+                    place,
+                    variables,
+                });
             }
         }
         Some(texts)
@@ -296,19 +318,23 @@ impl<'a, 'f> TableReader<'a, 'f> {
 
     /// As [`finish`](Self::finish); a key in `elsewhere` belongs into `file`.
     pub(crate) fn finish_knowing(self, elsewhere: &[&'static str], file: &str) {
-        for entry in &self.scope.table.entries {
+        let Self {
+            scope,
+            known,
+            findings,
+        } = self;
+        for entry in &scope.table.entries {
             let key = entry.key.as_str();
-            if self.known.contains(&key) {
+            if known.contains(&key) {
                 continue;
             }
-            let at = self.scope.place.below(key, entry.line);
+            let at = scope.place.below(key, entry.line);
             let suggestion = if elsewhere.contains(&key) {
                 Some(format!("it belongs into {file}"))
             } else {
-                did_you_mean(nearest(key, self.known.iter().copied()))
+                did_you_mean(nearest(key, known.iter().copied()))
             };
-            self.findings
-                .error(&at, "unknown key".to_owned(), suggestion);
+            findings.error(&at, "unknown key".to_owned(), suggestion);
         }
     }
 }

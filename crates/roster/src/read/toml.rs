@@ -21,10 +21,7 @@ pub(super) fn parse(file: &Place, text: &str, findings: &mut Findings) -> Option
     if !errors.is_empty() {
         return None;
     }
-    Some(Node {
-        line: 1,
-        value: Value::Table(table(root.get_ref(), &lines)),
-    })
+    Some(Node::new(1, Value::Table(table(root.get_ref(), &lines))))
 }
 
 fn table(source: &DeTable<'_>, lines: &Lines) -> Table {
@@ -33,10 +30,10 @@ fn table(source: &DeTable<'_>, lines: &Lines) -> Table {
         .map(|(key, value)| Entry {
             key: key.get_ref().to_string(),
             line: lines.of(key.span().start),
-            node: Node {
-                line: lines.of(value.span().start),
-                value: node_value(value.get_ref(), lines),
-            },
+            node: Node::new(
+                lines.of(value.span().start),
+                node_value(value.get_ref(), lines),
+            ),
         })
         .collect();
     entries.sort_by_key(|entry| entry.line);
@@ -54,9 +51,11 @@ fn node_value(source: &DeValue<'_>, lines: &Lines) -> Value {
         DeValue::Array(items) => Value::Array(
             items
                 .iter()
-                .map(|item| Node {
-                    line: lines.of(item.span().start),
-                    value: node_value(item.get_ref(), lines),
+                .map(|item| {
+                    Node::new(
+                        lines.of(item.span().start),
+                        node_value(item.get_ref(), lines),
+                    )
                 })
                 .collect(),
         ),

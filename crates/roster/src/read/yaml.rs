@@ -11,7 +11,7 @@ use super::place::{Findings, Place};
 const DEEPEST: usize = 32;
 
 /// More values than this, aliases counted as often as they are used, is no configuration.
-const MOST_VALUES: usize = 100_000;
+const MOST_VALUES: usize = 20_000;
 
 /// Parses one YAML document; reports the first thing that cannot be read.
 pub(super) fn parse(file: &Place, text: &str, findings: &mut Findings) -> Option<Node> {
@@ -76,10 +76,7 @@ impl<'t> Tree<'t> {
                 _ => {}
             }
         }
-        Ok(root.unwrap_or(Node {
-            line: 1,
-            value: Value::Null,
-        }))
+        Ok(root.unwrap_or(Node::new(1, Value::Null)))
     }
 
     fn node(&mut self, event: Event<'t>, line: usize, depth: usize) -> Result<Node, Fault> {
@@ -102,7 +99,7 @@ impl<'t> Tree<'t> {
             Event::MappingStart(anchor, None) => (anchor, self.mapping(depth)?),
             _ => (0, Value::Null),
         };
-        let node = Node { line, value };
+        let node = Node::new(line, value);
         if anchor > 0 {
             self.anchors
                 .insert(anchor, (node.clone(), self.values - before));

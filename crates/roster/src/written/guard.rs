@@ -1,8 +1,8 @@
 //! The tables that roles share: `[breaker]`, `[cooldown]`, `[retry_budget]`, `[limits]`.
 
+use crate::faults::Fault;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
-use crate::policy::PolicyError;
-use crate::read::{Findings, Scope, TableReader, assign};
+use crate::read::{Findings, Scope, TableReader, assign, locate_any};
 
 pub(crate) fn read_breaker(table: &mut TableReader<'_, '_>, breaker: &mut BreakerPolicy) {
     assign(
@@ -53,25 +53,28 @@ pub(crate) fn read_limits(table: &mut TableReader<'_, '_>, max_concurrency: &mut
 }
 
 /// Reports `faults` of the table `name`, each where its key was set last in
-/// `layers` (the more general first).
+/// `layers` (the more general first), else where the key it contradicts was.
+/// Faults of values that this level does not set are reported on the level that does.
 pub(crate) fn check(
-    faults: Vec<PolicyError>,
+    faults: Vec<Fault>,
     name: &str,
     layers: &[&Scope<'_>],
     findings: &mut Findings,
 ) {
     for fault in faults {
-        let key = format!("{name}.{}", fault.key);
-        let set = layers.iter().rev().find_map(|layer| layer.locate(&key));
-        let at = set.or_else(|| {
-            let layer = layers
-                .iter()
-                .rev()
-                .find(|layer| layer.locate(name).is_some())?;
-            Some(layer.locate(name)?.below(fault.key, layer.place.line))
-        });
-        if let Some(at) = at {
-            findings.error(&at, fault.message, None);
+        let keys: Vec<String> = [fault.key]
+            .into_iter()
+            .chain(fault.against)
+            .map(|key| format!("{name}.{key}"))
+            .collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        match locate_any(layers, &keys) {
+            Some((at, key)) if key == keys[0] => findings.error(&at, fault.message, None),
+            Some((at, _)) => {
+                let message = format!("{} {}", fault.key, fault.message);
+                findings.error(&at, message, None);
+            }
+            None => {}
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Written<'a> {
     pub(crate) defaults: WrittenPolicy<'a>,
     /// Roles with a policy of their own, and where it stands.
     pub(crate) policies: BTreeMap<&'a str, (Place, WrittenPolicy<'a>)>,
-    pub(crate) rosters: BTreeMap<&'a str, WrittenRoster>,
+    pub(crate) rosters: BTreeMap<&'a str, WrittenRoster<'a>>,
     pub(crate) registry: Registry<'a>,
     pub(crate) shared: SharedTables,
     pub(crate) providers: BTreeMap<String, WrittenProvider>,
@@ -206,7 +206,20 @@ fn check_name(what: &str, name: &str, at: &Place, findings: &mut Findings) {
     }
 }
 
-/// A key that goes into an HTTP header.
-fn is_sendable(key: &str) -> bool {
-    !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic())
+/// Whether `key` can go into an HTTP header; if not, says so without showing it.
+fn check_key(key: &str, variables: &[String], at: &Place, findings: &mut Findings) -> bool {
+    let message = if key.is_empty() {
+        "is empty"
+    } else if key.bytes().all(|b| b.is_ascii_graphic()) {
+        return true;
+    } else {
+        "holds a space, a line end or a sign that is not ASCII"
+    };
+    let how = if variables.is_empty() {
+        "leave it out to use none".to_owned()
+    } else {
+        format!("it comes from {}", variables.join(" and "))
+    };
+    findings.error(at, message.to_owned(), Some(how));
+    false
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy, RolePolicy, Signal,
 };
-use crate::read::{Findings, Place, Scope, TableReader, assign};
+use crate::read::{Findings, Place, Scope, TableReader, assign, locate_any};
 
 /// What has no default.
 const REQUIRED: [&str; 3] = [
@@ -49,6 +49,17 @@ impl WrittenPolicy<'_> {
         self.layers.iter().rev().find_map(|layer| layer.locate(key))
     }
 
+    /// Where to report a fault of `keys[0]`: where that is set, else where the next
+    /// of them is, else at the role; the message then names the key itself.
+    pub(crate) fn explain(&self, keys: &[&str], message: String, role: &Place) -> (Place, String) {
+        let layers: Vec<&Scope<'_>> = self.layers.iter().collect();
+        match locate_any(&layers, keys) {
+            Some((place, key)) if key == keys[0] => (place, message),
+            Some((place, _)) => (place, format!("{} {message}", keys[0])),
+            None => (role.clone(), format!("{} {message}", keys[0])),
+        }
+    }
+
     /// Whether the three keys that every role must state are there.
     pub(crate) fn is_complete(&self) -> bool {
         REQUIRED.iter().all(|key| self.locate(key).is_some())
@@ -56,7 +67,6 @@ impl WrittenPolicy<'_> {
 
     /// The policy of the role at `role`, with every fault of it reported.
     pub(crate) fn finished(&self, role: &Place, findings: &mut Findings) -> RolePolicy {
-        let home = self.layers.last().map_or(role, |layer| &layer.place);
         for key in REQUIRED {
             if self.locate(key).is_none() {
                 let message = format!("{key} is missing");
@@ -80,10 +90,9 @@ impl WrittenPolicy<'_> {
             if derived && fault.key.starts_with("first_token_p9") {
                 continue; // said of the thresholds they are derived from
             }
-            let at = self
-                .locate(fault.key)
-                .unwrap_or_else(|| home.below(fault.key, home.line));
-            findings.error(&at, fault.message, None);
+            let keys: Vec<&str> = [fault.key].into_iter().chain(fault.against).collect();
+            let (at, message) = self.explain(&keys, fault.message, role);
+            findings.error(&at, message, None);
         }
         policy
     }

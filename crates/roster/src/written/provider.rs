@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::guard::{check, read_breaker, read_cooldown, read_limits, read_retry_budget};
-use super::{check_name, is_sendable};
+use super::{check_key, check_name};
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 use crate::model::{DEFAULT_CONCURRENCY, SimulatedModelConfig};
 use crate::provider::{Dialect, ProviderConfig};
@@ -222,10 +222,9 @@ fn read_access(table: &mut TableReader<'_, '_>, provider: &mut ProviderConfig) -
             .error(&at, "base_url is missing".to_owned(), Some(how.to_owned()));
     }
     if let Some(key) = key {
-        if is_sendable(key) {
+        let variables = table.variables("api_key");
+        if check_key(key, variables, &table.place("api_key"), table.findings) {
             provider.api_key = Some(SecretString::from(key));
-        } else {
-            refuse_key(table, key);
         }
     }
     if let Some(path) = key_file {
@@ -245,25 +244,6 @@ fn read_access(table: &mut TableReader<'_, '_>, provider: &mut ProviderConfig) -
         provider.api_key_file = Some(PathBuf::from(path));
     }
     own
-}
-
-fn refuse_key(table: &mut TableReader<'_, '_>, key: &str) {
-    let (message, how) = if key.is_empty() {
-        (
-            "is empty",
-            "set the variable it comes from, or leave api_key out to send none",
-        )
-    } else {
-        (
-            "holds a space, a control character or a sign that is not ASCII",
-            "check the value it comes from for a stray line end",
-        )
-    };
-    table.findings.error(
-        &table.place("api_key"),
-        message.to_owned(),
-        Some(how.to_owned()),
-    );
 }
 
 /// The address without its trailing slash, or what is wrong with it.

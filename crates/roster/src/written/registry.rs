@@ -6,7 +6,7 @@ use evenkeel_core::ModelId;
 use jiff::civil::Date;
 
 use crate::model::{EolKind, ModelConfig};
-use crate::read::{Findings, Place, Scope, TableReader, assign};
+use crate::read::{Findings, Item, Place, Scope, TableReader, assign};
 
 /// The model registry by id.
 pub(crate) type Registry<'a> = BTreeMap<ModelId, Registered<'a>>;
@@ -15,7 +15,7 @@ pub(crate) type Registry<'a> = BTreeMap<ModelId, Registered<'a>>;
 pub(crate) struct Registered<'a> {
     pub(crate) entry: Place,
     /// Which rosters the registry believes the model to be in; `None`: not said.
-    pub(crate) used_by: Option<Vec<(&'a str, Place)>>,
+    pub(crate) used_by: Option<Vec<Item<'a>>>,
     /// Of `eol_date`.
     pub(crate) eol_place: Place,
     /// Whether the move to the replacement is over (`migration_status`). A note for

@@ -7,34 +7,46 @@ use evenkeel_core::ModelId;
 use crate::read::{Findings, Place, Scope, TableReader};
 
 /// A roster as far as it can be read.
-pub(crate) struct WrittenRoster {
+pub(crate) struct WrittenRoster<'a> {
     pub(crate) role: Place,
     pub(crate) primary: Option<(ModelId, Place)>,
     pub(crate) primary_score: Option<f64>,
     /// In the order of their ranks.
-    pub(crate) fallbacks: Vec<WrittenFallback>,
+    pub(crate) fallbacks: Vec<WrittenFallback<'a>>,
     /// Whether `fallbacks` is there, be it empty: a role may have none on purpose.
     pub(crate) says_fallbacks: bool,
     /// Whether every rung could be read, so that rules about neighbours make sense.
     pub(crate) complete: bool,
 }
 
-pub(crate) struct WrittenFallback {
+pub(crate) struct WrittenFallback<'a> {
     pub(crate) model: ModelId,
-    /// Of the `model` key.
-    pub(crate) place: Place,
-    /// Of the fallback itself.
-    pub(crate) entry: Place,
     rank: Option<u32>,
     pub(crate) quality_score: Option<f64>,
     pub(crate) capability_score: Option<f64>,
     pub(crate) median_latency: Option<Duration>,
     /// Whether the score says what it was measured on.
     pub(crate) verified: bool,
+    /// Whether every key could be read, so that rules about values make sense.
+    pub(crate) sound: bool,
+    scope: Scope<'a>,
+}
+
+impl WrittenFallback<'_> {
+    /// Where the fallback as a whole stands.
+    pub(crate) fn entry(&self) -> &Place {
+        &self.scope.place
+    }
+
+    /// Where `key` stands, or would.
+    pub(crate) fn place(&self, key: &str) -> Place {
+        let place = self.scope.locate(key);
+        place.unwrap_or_else(|| self.entry().below(key, self.entry().line))
+    }
 }
 
 /// Reads the roster keys of a role's table.
-pub(crate) fn read_roster(table: &mut TableReader<'_, '_>) -> WrittenRoster {
+pub(crate) fn read_roster<'a>(table: &mut TableReader<'a, '_>) -> WrittenRoster<'a> {
     let role = table.scope().place.clone();
     let primary = read_model(table, "primary");
     let primary_score = table.number("primary_score");
@@ -47,7 +59,7 @@ pub(crate) fn read_roster(table: &mut TableReader<'_, '_>) -> WrittenRoster {
     let scopes = table.listed_tables("fallbacks").unwrap_or_default();
     let says_fallbacks = table.has("fallbacks");
     let written = scopes.len();
-    let mut fallbacks: Vec<WrittenFallback> = scopes
+    let mut fallbacks: Vec<WrittenFallback<'a>> = scopes
         .into_iter()
         .filter_map(|scope| read_fallback(scope, table.findings))
         .collect();
@@ -84,9 +96,9 @@ fn read_model(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<(Mod
     }
 }
 
-fn read_fallback(scope: Scope<'_>, findings: &mut Findings) -> Option<WrittenFallback> {
-    let entry = scope.place.clone();
-    let mut table = TableReader::new(scope, findings);
+fn read_fallback<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<WrittenFallback<'a>> {
+    let before = findings.len();
+    let mut table = TableReader::new(scope.clone(), findings);
     let model = read_model(&mut table, "model");
     let rank = table.count("rank");
     let quality_score = read_score(&mut table, "quality_score", f64::MAX);
@@ -94,16 +106,16 @@ fn read_fallback(scope: Scope<'_>, findings: &mut Findings) -> Option<WrittenFal
     let median_latency = table.ms("median_latency_ms");
     let verified = read_hashes(&mut table);
     table.finish();
-    let (model, place) = model?;
+    let (model, _) = model?;
     Some(WrittenFallback {
         model,
-        place,
-        entry,
         rank,
         quality_score,
         capability_score,
         median_latency,
         verified,
+        sound: findings.len() == before,
+        scope,
     })
 }
 
@@ -135,15 +147,15 @@ fn read_hashes(table: &mut TableReader<'_, '_>) -> bool {
 }
 
 /// Ranks order the fallbacks, so they must be there for all or for none, and differ.
-fn check_ranks(fallbacks: &[WrittenFallback], findings: &mut Findings) {
+fn check_ranks(fallbacks: &[WrittenFallback<'_>], findings: &mut Findings) {
     let ranked = fallbacks.iter().filter(|f| f.rank.is_some()).count();
     for (index, fallback) in fallbacks.iter().enumerate() {
-        let at = fallback.entry.below("rank", fallback.entry.line);
+        let at = fallback.place("rank");
         match fallback.rank {
             None if ranked > 0 => {
                 let message = "rank is missing, but other fallbacks of the role have one";
                 let how = "rank all of them, or none: then their order in the file counts";
-                findings.error(&fallback.entry, message.to_owned(), Some(how.to_owned()));
+                findings.error(fallback.entry(), message.to_owned(), Some(how.to_owned()));
             }
             Some(0) => {
                 let message = "is 0, expected 1 or more: 0 is the primary".to_owned();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use secrecy::SecretString;
 
-use super::is_sendable;
+use super::check_key;
 use crate::config::ServerConfig;
 use crate::read::{TableReader, assign};
 
@@ -57,13 +57,11 @@ fn read_client_keys(table: &mut TableReader<'_, '_>, server: &mut ServerConfig) 
         return table.has("client_keys");
     };
     let mut fault = false;
-    for (key, place) in keys {
-        if is_sendable(key) {
-            server.client_keys.push(SecretString::from(key));
+    for key in keys {
+        if check_key(key.text, key.variables, &key.place, table.findings) {
+            server.client_keys.push(SecretString::from(key.text));
         } else {
             fault = true;
-            let message = "a key must be visible ASCII without spaces, and not empty".to_owned();
-            table.findings.error(&place, message, None);
         }
     }
     fault

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_roster::{Commit, Dialect, Loaded, Signal, SourceFile, load};
 
-use crate::folder::{TODAY, env, files_in, fixture};
+use crate::folder::{TODAY, env, files_in, fixture, load_text};
 
 fn load_clean(files: &[SourceFile]) -> Loaded {
     match load(files, &env, TODAY) {
@@ -45,41 +45,54 @@ fn the_example_folder_has_nothing_to_say_and_runs_without_a_key() {
 
 #[test]
 fn one_file_with_all_tables_inline_is_the_same_configuration() {
-    let folder = load_clean(&files_in(&fixture("config"))).config;
-    let inline = files_in(&fixture("config"))
-        .into_iter()
-        .map(|file| file.text)
-        .collect::<Vec<_>>();
-    // models, policy, roster and evenkeel.toml open the same tables, which TOML
-    // does once: put each role's roster keys under its policy's heading.
-    let [main, models, policy, roster] = inline.as_slice() else {
-        panic!("four files");
-    };
-    let mut policy = policy.clone();
-    let mut lists = String::new();
-    for section in roster.split("[agent_roles.").skip(1) {
-        let (name, rest) = section.split_once("]\n").unwrap();
-        let (name, rest) = (name.trim_end_matches(']'), rest.trim_start_matches("]\n"));
-        if name.ends_with(".fallbacks") {
-            lists.push_str(&format!(
-                "[[agent_roles.{name}]]\n{}\n",
-                rest.trim_end_matches('[')
-            ));
-        } else {
-            let heading = format!("[agent_roles.{name}]\n");
-            assert!(policy.contains(&heading), "{name}");
-            let rest = rest.trim_end_matches('[');
-            policy = policy.replace(&heading, &format!("{heading}{rest}\n"));
-        }
+    let split = "=== evenkeel.toml
+providers = { a = { dialect = 'simulated' }, b = { dialect = 'simulated' } }
+=== policy.toml
+[defaults]
+evaluation_window_seconds = 10
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+=== roster.toml
+[agent_roles.r]
+primary = 'a/m'
+primary_score = 0.5
+[[agent_roles.r.fallbacks]]
+model = 'b/m'
+quality_score = 0.45
+=== models.toml
+[[models]]
+id = 'a/m'
+context_window = 8192
+";
+    let inline = "=== evenkeel.toml
+providers = { a = { dialect = 'simulated' }, b = { dialect = 'simulated' } }
+[defaults]
+evaluation_window_seconds = 10
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+primary = 'a/m'
+primary_score = 0.5
+[[agent_roles.r.fallbacks]]
+model = 'b/m'
+quality_score = 0.45
+[[models]]
+id = 'a/m'
+context_window = 8192
+";
+    let folder = load_text(split).unwrap().config;
+    // A lone file may be called anything.
+    for name in ["evenkeel.toml", "rendered.toml"] {
+        let one = load_text(&inline.replace("evenkeel.toml", name))
+            .unwrap()
+            .config;
+        assert_eq!(one.roles, folder.roles, "{name}");
+        assert_eq!(one.models, folder.models, "{name}");
     }
-    let one = SourceFile::new(
-        "evenkeel.toml",
-        format!("{main}\n{policy}\n{lists}\n{models}"),
-    );
-    let loaded = load_clean(&[one]);
-    assert_eq!(shown(&loaded), Vec::<String>::new());
-    assert_eq!(loaded.config.roles, folder.roles);
-    assert_eq!(loaded.config.models, folder.models);
+    // Any part may stand in the main file while the others have their own.
+    let mixed = inline.replace("[[models]]", "=== models.toml\n[[models]]");
+    assert_eq!(load_text(&mixed).unwrap().config.models, folder.models);
 }
 
 #[test]

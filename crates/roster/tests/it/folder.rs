@@ -54,14 +54,18 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
 pub(crate) fn files_in(folder: &Path) -> Vec<SourceFile> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("the folder can be listed").path())
         .collect();
     paths.sort();
     paths
         .iter()
         .map(|path| {
-            let name = path.file_name().unwrap().to_string_lossy();
-            SourceFile::new(name, std::fs::read_to_string(path).unwrap())
+            let name = path
+                .file_name()
+                .expect("a file has a name")
+                .to_string_lossy();
+            let text = std::fs::read_to_string(path).expect("a fixture is readable text");
+            SourceFile::new(name, text)
         })
         .collect()
 }

@@ -2,21 +2,17 @@
 
 use std::path::Path;
 
-use crate::folder::{load_text, report_of};
+use crate::folder::{files_in, load_text, report_of};
 
+/// The files of a folder: a name and a text each.
 fn cases(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it")
         .join(folder);
-    let mut cases: Vec<(String, String)> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| {
-            let path = entry.unwrap().path();
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            (name, std::fs::read_to_string(&path).unwrap())
-        })
+    let cases: Vec<(String, String)> = files_in(&folder)
+        .into_iter()
+        .map(|file| (file.name.trim_end_matches(".txt").to_owned(), file.text))
         .collect();
-    cases.sort();
     assert!(!cases.is_empty(), "{}", folder.display());
     cases
 }

@@ -1,0 +1,274 @@
+//! What can be wrong with settings: ranges and contradictions, each rule once for
+//! the files and for policies made in code.
+
+use std::time::Duration;
+
+use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+use crate::policy::{HedgePolicy, PolicyError, RestorePolicy, RetryPolicy, RolePolicy};
+
+/// No timed setting may be longer than a day: beyond that a slip in the unit is likelier than intent.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// More same-rung retries than this only hammer a failing upstream.
+const MOST_RETRIES: u32 = 20;
+
+impl RolePolicy {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        self.threshold_faults(&mut faults);
+        self.clock_faults(&mut faults);
+        self.share_faults(&mut faults);
+        hedge_faults(&self.hedge, &mut faults);
+        retry_faults(&self.retry, &mut faults);
+        restore_faults(&self.restore, &mut faults);
+        faults.0
+    }
+
+    fn threshold_faults(&self, faults: &mut Faults) {
+        faults.span("p95_threshold_ms", self.p95);
+        faults.span("p99_threshold_ms", self.p99);
+        faults.not_below("p99_threshold_ms", self.p99, "p95_threshold_ms", self.p95);
+        faults.span("first_token_p95_ms", self.first_token_p95);
+        faults.span("first_token_p99_ms", self.first_token_p99);
+        faults.not_below(
+            "first_token_p99_ms",
+            self.first_token_p99,
+            "first_token_p95_ms",
+            self.first_token_p95,
+        );
+        if self.window < Duration::from_secs(1) || self.window > LONGEST {
+            faults.add(
+                "evaluation_window_seconds",
+                format!(
+                    "is {} s, expected 1 to {}",
+                    self.window.as_secs_f64(),
+                    LONGEST.as_secs()
+                ),
+            );
+        }
+        faults.at_least_one("min_samples", self.min_samples);
+        if !(0.0..1.0).contains(&self.confidence) {
+            faults.add(
+                "confidence",
+                format!("is {}, expected 0 or more and below 1", self.confidence),
+            );
+        }
+    }
+
+    fn clock_faults(&self, faults: &mut Faults) {
+        faults.span("connect_ms", self.clocks.connect);
+        faults.span("first_token_ms", self.clocks.first_token);
+        faults.span("stall_ms", self.clocks.stall);
+        faults.span("deadline_ms", self.clocks.deadline);
+        if !(self.min_tokens_per_s.is_finite() && self.min_tokens_per_s >= 0.0) {
+            faults.add(
+                "min_tokens_per_s",
+                format!("is {}, expected 0 (off) or more", self.min_tokens_per_s),
+            );
+        }
+    }
+
+    fn share_faults(&self, faults: &mut Faults) {
+        faults.share("quality_budget", self.quality_budget);
+        faults.share("min_capability_score", self.min_capability_score);
+        faults.share("min_schema_compliance", self.min_schema_compliance);
+        faults.at_least_one("requalify_after_days", self.requalify_after_days);
+    }
+}
+
+fn hedge_faults(hedge: &HedgePolicy, faults: &mut Faults) {
+    faults.share("hedge.budget", hedge.budget);
+}
+
+fn retry_faults(retry: &RetryPolicy, faults: &mut Faults) {
+    for (key, count) in [
+        ("retry.rate_limited", retry.rate_limited),
+        ("retry.transient", retry.transient),
+        ("retry.overloaded", retry.overloaded),
+        ("retry.malformed", retry.malformed),
+        ("retry.semantic", retry.semantic),
+    ] {
+        if count > MOST_RETRIES {
+            faults.add(key, format!("is {count}, expected 0 to {MOST_RETRIES}"));
+        }
+    }
+    faults.span("retry.base_ms", retry.base);
+    faults.span("retry.cap_ms", retry.cap);
+    faults.not_below("retry.cap_ms", retry.cap, "retry.base_ms", retry.base);
+}
+
+fn restore_faults(restore: &RestorePolicy, faults: &mut Faults) {
+    faults.span("restore.probe_interval_ms", restore.probe_interval);
+    faults.span("restore.probe_interval_cap_ms", restore.probe_interval_cap);
+    faults.not_below(
+        "restore.probe_interval_cap_ms",
+        restore.probe_interval_cap,
+        "restore.probe_interval_ms",
+        restore.probe_interval,
+    );
+    faults.span("restore.canary_max_ms", restore.canary_max);
+    faults.not_longer("restore.hold_ms", restore.hold);
+    faults.not_longer("restore.reset_after_ms", restore.reset_after);
+    faults.at_least_one("restore.restore_after", restore.restore_after);
+    faults.at_least_one("restore.canary_samples", restore.canary_samples);
+    faults.growth("restore.growth", restore.growth);
+    if !(restore.restore_below > 0.0 && restore.restore_below <= 1.0) {
+        faults.add(
+            "restore.restore_below",
+            format!("is {}, expected above 0, at most 1", restore.restore_below),
+        );
+    }
+    let inside = restore.canary.iter().all(|s| *s > 0.0 && *s < 1.0);
+    let rising = restore.canary.windows(2).all(|pair| pair[0] < pair[1]);
+    if !(inside && rising) {
+        faults.add(
+            "restore.canary",
+            format!(
+                "is {:?}, expected rising shares, each above 0 and below 1",
+                restore.canary
+            ),
+        );
+    }
+}
+
+impl BreakerPolicy {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        faults.at_least_one("failure_threshold", self.failure_threshold);
+        faults.at_least_one("success_threshold", self.success_threshold);
+        faults.at_least_one("min_calls", self.min_calls);
+        faults.span("open_ms", self.open);
+        faults.span("open_cap_ms", self.open_cap);
+        faults.not_below("open_cap_ms", self.open_cap, "open_ms", self.open);
+        faults.growth("growth", self.growth);
+        faults.share("jitter", self.jitter);
+        faults.not_longer("reset_after_ms", self.reset_after);
+        faults.span("half_open_timeout_ms", self.half_open_timeout);
+        faults.span("window_ms", self.window);
+        if !(self.failure_rate > 0.0 && self.failure_rate <= 1.0) {
+            faults.add(
+                "failure_rate",
+                format!("is {}, expected above 0, at most 1", self.failure_rate),
+            );
+        }
+        faults.0
+    }
+}
+
+impl CooldownPolicy {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        faults.span("base_ms", self.base);
+        faults.growth("growth", self.growth);
+        faults.span("cap_ms", self.cap);
+        faults.not_below("cap_ms", self.cap, "base_ms", self.base);
+        faults.0
+    }
+}
+
+impl RetryBudgetPolicy {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        faults.share("ratio", self.ratio);
+        faults.span("window_ms", self.window);
+        faults.0
+    }
+}
+
+/// One fault of a set of settings.
+pub(crate) struct Fault {
+    /// The key at fault.
+    pub(crate) key: &'static str,
+    /// The key it contradicts.
+    pub(crate) against: Option<&'static str>,
+    pub(crate) message: String,
+}
+
+impl From<Fault> for PolicyError {
+    fn from(fault: Fault) -> Self {
+        Self {
+            key: fault.key,
+            message: fault.message,
+        }
+    }
+}
+
+/// Collects every fault of a set of settings; shared by all written forms.
+#[derive(Default)]
+pub(crate) struct Faults(pub(crate) Vec<Fault>);
+
+impl Faults {
+    pub(crate) fn add(&mut self, key: &'static str, message: String) {
+        self.0.push(Fault {
+            key,
+            against: None,
+            message,
+        });
+    }
+
+    /// A time that must be at least 1 ms and at most a day.
+    pub(crate) fn span(&mut self, key: &'static str, value: Duration) {
+        if value < Duration::from_millis(1) || value > LONGEST {
+            self.add(
+                key,
+                format!(
+                    "is {} ms, expected 1 to {}",
+                    value.as_millis(),
+                    LONGEST.as_millis()
+                ),
+            );
+        }
+    }
+
+    /// A time that may be zero.
+    pub(crate) fn not_longer(&mut self, key: &'static str, value: Duration) {
+        if value > LONGEST {
+            self.add(
+                key,
+                format!(
+                    "is {} ms, expected 0 to {}",
+                    value.as_millis(),
+                    LONGEST.as_millis()
+                ),
+            );
+        }
+    }
+
+    pub(crate) fn not_below(
+        &mut self,
+        key: &'static str,
+        value: Duration,
+        floor_key: &'static str,
+        floor: Duration,
+    ) {
+        if value < floor {
+            self.0.push(Fault {
+                key,
+                against: Some(floor_key),
+                message: format!(
+                    "is {} ms, below {floor_key} = {} ms",
+                    value.as_millis(),
+                    floor.as_millis()
+                ),
+            });
+        }
+    }
+
+    pub(crate) fn at_least_one(&mut self, key: &'static str, value: u32) {
+        if value == 0 {
+            self.add(key, "is 0, expected 1 or more".to_owned());
+        }
+    }
+
+    pub(crate) fn share(&mut self, key: &'static str, value: f64) {
+        if !(0.0..=1.0).contains(&value) {
+            self.add(key, format!("is {value}, expected 0 to 1"));
+        }
+    }
+
+    pub(crate) fn growth(&mut self, key: &'static str, value: f64) {
+        if !(value.is_finite() && value >= 1.0) {
+            self.add(key, format!("is {value}, expected 1 or more"));
+        }
+    }
+}
