@@ -1,0 +1,73 @@
+//! From files to a router.
+
+use crate::{RouterError, SettingsError, endpoints, files};
+use evenkeel_core::{Clock, Observer, SystemClock};
+use evenkeel_roster::{Config, Problem};
+use evenkeel_router::Router;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A configuration that has been read and found good.
+///
+/// This is the place where files and the environment are read; everything
+/// below takes values.
+#[derive(Debug)]
+pub struct Settings {
+    config: Config,
+    warnings: Vec<Problem>,
+    folder: PathBuf,
+}
+
+impl Settings {
+    /// Reads a config folder, or one `evenkeel.toml` that holds all tables.
+    /// `${NAME}` in it is taken from the process environment.
+    ///
+    /// # Errors
+    /// [`SettingsError::Problems`] says everything that is wrong, with file and line.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, SettingsError> {
+        let (sources, folder) = files::read(path.as_ref())?;
+        let environment = |name: &str| {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the one place that reads the environment"
+            )]
+            std::env::var(name).ok()
+        };
+        let today = jiff::Timestamp::try_from(SystemClock.now())
+            .expect("the machine's clock is within the years jiff knows")
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .date();
+        let loaded = evenkeel_roster::load(&sources, &environment, today)?;
+        Ok(Self {
+            config: loaded.config,
+            warnings: loaded.warnings,
+            folder,
+        })
+    }
+
+    /// What the files say.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What someone should look at.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+
+    /// A router over the configured providers that tells `observer` what
+    /// happens. Must be called in a tokio runtime, which the prober runs in.
+    ///
+    /// # Errors
+    /// A provider whose client cannot be made, or whatever the router refuses.
+    pub fn router(&self, observer: Arc<dyn Observer>) -> Result<Router, RouterError> {
+        let mut builder = Router::builder(&self.config)
+            .observer(observer)
+            .seed(fastrand::u64(..));
+        for provider in self.config.providers.values() {
+            let made = endpoints::provider(provider, &self.config, &self.folder)?;
+            builder = builder.provider(&provider.name, made);
+        }
+        Ok(builder.build()?)
+    }
+}

@@ -1,0 +1,66 @@
+//! What every request needs.
+
+use crate::auth::ClientKeys;
+use crate::context::RequestIds;
+use crate::limits::Limits;
+use evenkeel_core::{Clock, SystemClock};
+use evenkeel_roster::ServerConfig;
+use evenkeel_router::Router;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::UNIX_EPOCH;
+
+/// The gateway's state, shared by all requests.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) router: Router,
+    pub(crate) keys: ClientKeys,
+    pub(crate) ids: RequestIds,
+    pub(crate) limits: Limits,
+    pub(crate) meta_key: String,
+    pub(crate) max_body_bytes: usize,
+    /// When the server began, Unix seconds.
+    started: u64,
+    draining: AtomicBool,
+}
+
+impl App {
+    pub(crate) fn new(config: &ServerConfig, router: Router, limits: Limits) -> Self {
+        Self {
+            router,
+            keys: ClientKeys::new(config.client_keys.clone()),
+            ids: RequestIds::new(fastrand::u64(..)),
+            limits,
+            meta_key: config.meta_key.clone(),
+            max_body_bytes: config.max_body_bytes,
+            started: unix_seconds(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// When the server began, Unix seconds.
+    pub(crate) fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// From now on the server is not ready.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// The roles' names.
+    pub(crate) fn roles(&self) -> Vec<String> {
+        self.router.roles().map(str::to_owned).collect()
+    }
+}
+
+/// Unix time in seconds.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemClock
+        .now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}

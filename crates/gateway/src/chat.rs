@@ -1,0 +1,192 @@
+//! `POST /v1/chat/completions`.
+
+use crate::answer::{meta_object, put_failure, put_meta, put_request_id, spent_upstream};
+use crate::app::{App, unix_seconds};
+use crate::body;
+use crate::context::call_context;
+use crate::error::ApiError;
+use crate::events::{EventBody, Wording};
+use axum::body::Body;
+use axum::extract::State;
+use bytes::Bytes;
+use evenkeel_core::{CallContext, Trail};
+use evenkeel_providers::wire::openai::{ClientRequest, decode_request, encode_response};
+use evenkeel_router::{CallError, CallErrorKind};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bodies from this size on, in bytes, are decoded off the runtime's threads:
+/// a megabyte of JSON takes some milliseconds, in which nothing else would run.
+const LARGE_BODY: usize = 256 * 1024;
+
+/// Answers a chat request, whole or as a stream.
+pub(crate) async fn completions(
+    State(app): State<Arc<App>>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let id = app.ids.of(&parts.headers);
+    let mut response = match answer(&app, &parts.headers, body, id.clone()).await {
+        Ok(response) => response,
+        Err(refusal) => {
+            tracing::info!(
+                event = "request_refused",
+                request_id = %id,
+                http.response.status_code = refusal.status().as_u16(),
+                code = refusal.code(),
+            );
+            refusal.into_response()
+        }
+    };
+    put_request_id(response.headers_mut(), &id);
+    response
+}
+
+/// The answer of the role that is asked, be it an error; `Err` is a request
+/// that never came to a role.
+async fn answer(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    id: Arc<str>,
+) -> Result<Response<Body>, ApiError> {
+    if !app.keys.admit(headers) {
+        body::discard(body, headers).await;
+        return Err(ApiError::invalid_client_key());
+    }
+    let body = body::read(body, headers, app.max_body_bytes, &app.limits).await?;
+    let begun = now();
+    let context = call_context(headers, id.clone())?;
+    let asked = decode(body).await?;
+    let call = Call {
+        app,
+        begun,
+        role: asked.model.clone(),
+        id,
+    };
+    let response = if asked.stream {
+        call.stream(asked, context).await
+    } else {
+        call.whole(asked, context).await
+    };
+    Ok(response)
+}
+
+/// Reads the request, off the runtime's threads where that takes long.
+async fn decode(body: Bytes) -> Result<ClientRequest, ApiError> {
+    if body.len() < LARGE_BODY {
+        return read(&body);
+    }
+    tokio::task::spawn_blocking(move || read(&body))
+        .await
+        .map_err(|_| ApiError::internal())?
+}
+
+fn read(body: &[u8]) -> Result<ClientRequest, ApiError> {
+    if let Err(error) = std::str::from_utf8(body) {
+        let at = error.valid_up_to();
+        let message = format!("the request body is not valid UTF-8: byte {at} begins no character");
+        return Err(ApiError::bad_request("invalid_utf8", message, None));
+    }
+    decode_request(body).map_err(|error| {
+        let code = error.code.unwrap_or("invalid_request");
+        ApiError::bad_request(code, error.message, error.param)
+    })
+}
+
+/// One call of a role.
+struct Call<'a> {
+    app: &'a App,
+    /// When the request was complete.
+    begun: Instant,
+    role: String,
+    id: Arc<str>,
+}
+
+impl Call<'_> {
+    async fn whole(&self, asked: ClientRequest, context: CallContext) -> Response<Body> {
+        let called = now();
+        let router = &self.app.router;
+        let answer = match router.complete(&self.role, asked.request, context).await {
+            Ok(answer) => answer,
+            Err(error) => return self.failed(&error),
+        };
+        let mut response = answer.response;
+        if response.id.is_empty() {
+            response.id = format!("chatcmpl-{}", self.id);
+        }
+        if response.created == 0 {
+            response.created = unix_seconds();
+        }
+        let mut body = encode_response(&response, answer.meta.model_id.as_str());
+        body[&self.app.meta_key] = meta_object(&answer.meta);
+        let mut response = json_response(body.to_string());
+        let overhead = self.overhead(called, &answer.trail);
+        put_meta(response.headers_mut(), &answer.meta, overhead);
+        response
+    }
+
+    async fn stream(&self, asked: ClientRequest, context: CallContext) -> Response<Body> {
+        let called = now();
+        let router = &self.app.router;
+        let stream = match router.stream(&self.role, asked.request, context).await {
+            Ok(stream) => stream,
+            Err(error) => return self.failed(&error),
+        };
+        let meta = stream.meta().clone();
+        let overhead = self.overhead(called, &stream.trail());
+        let wording = Wording {
+            id: format!("chatcmpl-{}", self.id),
+            meta_key: self.app.meta_key.clone(),
+            include_usage: asked.include_usage,
+        };
+        let body = EventBody::new(stream, wording);
+        let mut response = Response::new(Body::new(body));
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream; charset=utf-8"),
+        );
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // nginx holds a stream back otherwise.
+        let buffering = HeaderName::from_static("x-accel-buffering");
+        headers.insert(buffering, HeaderValue::from_static("no"));
+        put_meta(headers, &meta, overhead);
+        response
+    }
+
+    fn failed(&self, error: &CallError) -> Response<Body> {
+        let answer = ApiError::from_call(error, &self.app.roles());
+        let reason = match (&error.kind, error.kind.class()) {
+            (CallErrorKind::Exhausted(_), _) => "roster_exhausted",
+            (_, Some(class)) => class.as_str(),
+            (_, None) => answer.code(),
+        };
+        let reason = reason.to_owned();
+        let mut response = answer.into_response();
+        put_failure(response.headers_mut(), &self.role, &reason, &error.trail);
+        response
+    }
+
+    /// What the gateway took for itself, of a call that was handed to the
+    /// router at `called`.
+    fn overhead(&self, called: Instant, trail: &Trail) -> Duration {
+        let now = now();
+        let upstream = spent_upstream(trail, now - called);
+        (now - self.begun).saturating_sub(upstream)
+    }
+}
+
+fn json_response(body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

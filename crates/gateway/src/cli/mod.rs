@@ -1,0 +1,51 @@
+//! The command line. Usage errors end with 2, everything else that fails with 1.
+
+mod check;
+mod explain;
+mod lines;
+mod serve;
+
+use crate::demo;
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use tokio::runtime::{Builder, Runtime};
+
+/// Keeps LLM agents on an even keel: model fallback and graceful degradation.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows a slow primary being replaced and restored, on simulated models.
+    Demo(demo::DemoArgs),
+    /// Serves the OpenAI API in front of the configured models.
+    Serve(serve::ServeArgs),
+    /// Says what is wrong with a configuration; ends with 1 if it cannot be used.
+    Check(check::CheckArgs),
+    /// Says which model a request of a role would go to, and why no other.
+    Explain(explain::ExplainArgs),
+}
+
+impl Cli {
+    /// Does what the arguments ask for.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Demo(args) => runtime()?.block_on(Box::pin(demo::run(args))),
+            Command::Serve(args) => runtime()?.block_on(Box::pin(serve::run(args))),
+            Command::Check(args) => check::run(&args),
+            Command::Explain(args) => runtime()?.block_on(explain::run(args)),
+        }
+    }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}

@@ -1,0 +1,108 @@
+//! `evenkeel serve`.
+
+use super::lines;
+use anyhow::Context as _;
+use evenkeel::Settings;
+use evenkeel_gateway::{Limits, LogObserver, Server};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The config folder, or one `evenkeel.toml` with everything in it.
+    #[arg(long, value_name = "PATH")]
+    config: PathBuf,
+    /// What to log, in the words of `RUST_LOG` [default: `EVENKEEL_LOG`, else info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = lines::Format::Auto, value_name = "FORMAT")]
+    log_format: lines::Format,
+}
+
+/// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
+/// second signal ends it at once.
+pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let filter = args.log.or_else(log_from_env);
+    let _flush = lines::start(filter.as_deref().unwrap_or("info"), args.log_format)?;
+    let mut signals = Signals::new()?;
+    let settings = Settings::load(&args.config)?;
+    for warning in settings.warnings() {
+        tracing::warn!(event = "config_warning", "{warning}");
+    }
+    let router = settings.router(Arc::new(LogObserver::new()))?;
+    let server = Server::bind(&settings.config().server, router.clone(), Limits::default())?;
+    tracing::info!(
+        event = "listening",
+        address = %server.local_addr(),
+        roles = router.roles().count(),
+        "evenkeel {} listens on http://{}",
+        env!("CARGO_PKG_VERSION"),
+        server.local_addr(),
+    );
+    let stop = CancellationToken::new();
+    let twice = async {
+        signals.next().await;
+        tracing::info!(
+            event = "stopping",
+            "no more calls are taken; those in flight are finished"
+        );
+        stop.cancel();
+        signals.next().await;
+    };
+    tokio::select! {
+        () = server.run(stop.cancelled()) => {}
+        () = twice => {
+            tracing::warn!(event = "stopped", "stopped before the calls in flight were finished");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    router.shutdown().await;
+    tracing::info!(event = "stopped", "stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log_from_env() -> Option<String> {
+    std::env::var_os("EVENKEEL_LOG").and_then(|filter| filter.into_string().ok())
+}
+
+/// The signals that ask the program to end.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

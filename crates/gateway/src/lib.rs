@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod app;
+mod auth;
+mod body;
+mod chat;
+mod context;
+mod error;
+mod events;
+mod limits;
+mod log;
+mod routes;
+mod server;
+mod socket;
+
+pub use crate::limits::Limits;
+pub use crate::log::LogObserver;
+pub use crate::server::{BindError, Server};

@@ -1,0 +1,400 @@
+//! What happens to calls and roles, as structured log lines.
+
+use crate::answer::ms;
+use evenkeel_core::{Class, Event, EventKind, Observer};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing::field::display;
+
+/// Writes every notable event as one `tracing` event: the field `event` names
+/// it, the others say what is known. No prompt, no answer, no provider's
+/// message text, no key.
+///
+/// Levels: `ERROR` for what needs a person (quota, credential, missing model),
+/// `WARN` for what takes a model out of use, `INFO` for what puts it back and
+/// for calls answered by another model or not at all, `DEBUG` for every call,
+/// attempt, hedge and probe.
+#[derive(Debug, Default)]
+pub struct LogObserver {
+    exhausted: Episodes,
+}
+
+impl LogObserver {
+    /// An observer that has seen nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Roles of which no model can answer just now. Only the first call of an
+/// episode is told: in an outage every call would be.
+#[derive(Debug, Default)]
+struct Episodes {
+    count: AtomicUsize,
+    roles: Mutex<HashSet<Arc<str>>>,
+}
+
+impl Episodes {
+    /// Whether an episode begins with this call.
+    fn begin(&self, role: &Arc<str>) -> bool {
+        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = roles.insert(role.clone());
+        self.count.store(roles.len(), Ordering::Release);
+        begins
+    }
+
+    /// A call of the role was answered.
+    fn end(&self, role: &Arc<str>) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        roles.remove(role);
+        self.count.store(roles.len(), Ordering::Release);
+    }
+}
+
+impl Observer for LogObserver {
+    fn on(&self, event: &Event) {
+        let call = event.call.map(display);
+        match &event.kind {
+            kind @ (EventKind::LatencyBreach { .. }
+            | EventKind::LatencyBreachEnded { .. }
+            | EventKind::ModelSubstitution { .. }
+            | EventKind::ModelRestoration { .. }
+            | EventKind::CanaryStarted { .. }
+            | EventKind::CanaryFailed { .. }) => role_event(kind),
+            kind @ (EventKind::BreakerTransition { .. }
+            | EventKind::CooldownStarted { .. }
+            | EventKind::HoldStarted { .. }
+            | EventKind::Probed { .. }) => health_event(kind),
+            EventKind::RosterExhausted {
+                role,
+                tried,
+                refused,
+            } => {
+                if self.exhausted.begin(role) {
+                    let tried: Vec<String> =
+                        tried.iter().map(|(m, c)| format!("{m}:{c}")).collect();
+                    let refused: Vec<String> = refused
+                        .iter()
+                        .map(|(m, r)| format!("{m}:{}", r.as_str()))
+                        .collect();
+                    tracing::warn!(
+                        event = "roster_exhausted",
+                        call,
+                        agent.role = %role,
+                        exhausted.tried = tried.join(","),
+                        exhausted.refused = refused.join(","),
+                    );
+                }
+            }
+            EventKind::CallEnded { role, outcome, .. } => {
+                if *outcome == "ok" {
+                    self.exhausted.end(role);
+                }
+                call_event(event);
+            }
+            _ => call_event(event),
+        }
+    }
+}
+
+/// What moves a role, or nearly.
+fn role_event(kind: &EventKind) {
+    match kind {
+        EventKind::LatencyBreach {
+            role,
+            rung,
+            model,
+            detector,
+            measure,
+            p95,
+            p99,
+            slo,
+            samples,
+        } => tracing::warn!(
+            event = "latency_breach",
+            agent.role = %role,
+            evenkeel.rung = rung,
+            model.primary = %model,
+            breach.detector = detector,
+            breach.measure = measure,
+            latency.p95_ms = p95.map(ms),
+            latency.p99_ms = p99.map(ms),
+            latency.slo_ms = ms(*slo),
+            latency.samples = samples,
+        ),
+        EventKind::LatencyBreachEnded {
+            role,
+            rung,
+            model,
+            measure,
+        } => tracing::info!(
+            event = "latency_breach_ended",
+            agent.role = %role,
+            evenkeel.rung = rung,
+            model.primary = %model,
+            breach.measure = measure,
+        ),
+        EventKind::ModelSubstitution {
+            role,
+            epoch,
+            from_model,
+            to_model,
+            reason,
+            p95,
+            p99,
+            ..
+        } => tracing::warn!(
+            event = "model_substitution",
+            agent.role = %role,
+            model.primary = %from_model,
+            model.fallback = %to_model,
+            substitution.reason = reason.as_str(),
+            substitution.scope = "role",
+            latency.p95_ms = p95.map(ms),
+            latency.p99_ms = p99.map(ms),
+            evenkeel.epoch = epoch,
+        ),
+        EventKind::ModelRestoration {
+            role,
+            epoch,
+            from_model,
+            to_model,
+            duration,
+            ..
+        } => tracing::info!(
+            event = "model_restoration",
+            agent.role = %role,
+            model.primary = %to_model,
+            model.fallback = %from_model,
+            restoration.reason = "recovered",
+            restoration.duration_ms = ms(*duration),
+            evenkeel.epoch = epoch,
+        ),
+        EventKind::CanaryStarted {
+            role, model, share, ..
+        } => tracing::info!(
+            event = "canary_started",
+            agent.role = %role,
+            model.primary = %model,
+            restoration.share = share,
+        ),
+        EventKind::CanaryFailed {
+            role,
+            model,
+            interval,
+            ..
+        } => tracing::warn!(
+            event = "canary_failed",
+            agent.role = %role,
+            model.primary = %model,
+            restoration.probe_interval_ms = ms(*interval),
+        ),
+        _ => {}
+    }
+}
+
+/// What says how a model or provider is.
+fn health_event(kind: &EventKind) {
+    match kind {
+        EventKind::BreakerTransition {
+            provider,
+            model,
+            role,
+            from,
+            to,
+            retry_in,
+        } => {
+            let (model, role) = (model.as_ref().map(display), role.as_ref().map(display));
+            let wait = retry_in.map(ms);
+            macro_rules! transition {
+                ($level:ident) => {
+                    tracing::$level!(
+                        event = "breaker_transition",
+                        gen_ai.provider.name = %provider,
+                        model.primary = model,
+                        agent.role = role,
+                        breaker.from = from,
+                        breaker.to = to,
+                        breaker.retry_after_ms = wait,
+                    )
+                };
+            }
+            if *to == "open" {
+                transition!(warn);
+            } else {
+                transition!(info);
+            }
+        }
+        EventKind::CooldownStarted { model, duration } => tracing::warn!(
+            event = "cooldown_started",
+            model.primary = %model,
+            cooldown_ms = ms(*duration),
+        ),
+        EventKind::HoldStarted {
+            provider,
+            model,
+            class,
+            duration,
+        } => tracing::error!(
+            event = "hold_started",
+            gen_ai.provider.name = %provider,
+            model.primary = model.as_ref().map(display),
+            error.type = class.as_str(),
+            hold_ms = ms(*duration),
+        ),
+        EventKind::Probed {
+            model,
+            latency,
+            class,
+        } => tracing::debug!(
+            event = "probed",
+            model.primary = %model,
+            latency_ms = latency.map(ms),
+            error.type = class.map(Class::as_str),
+        ),
+        _ => {}
+    }
+}
+
+/// What happens to one call.
+fn call_event(event: &Event) {
+    let call = event.call.map(display);
+    match &event.kind {
+        EventKind::CallStarted { role, request_id } => tracing::debug!(
+            event = "call_started",
+            call,
+            agent.role = %role,
+            request_id = request_id.as_ref().map(display),
+        ),
+        EventKind::AttemptStarted {
+            attempt,
+            rung,
+            model,
+            kind,
+        } => tracing::debug!(
+            event = "attempt_started",
+            call,
+            attempt,
+            evenkeel.rung = rung,
+            gen_ai.request.model = %model,
+            kind = kind.as_str(),
+        ),
+        EventKind::AttemptEnded {
+            attempt,
+            model,
+            duration,
+            first_token,
+            outcome,
+            class,
+            ..
+        } => tracing::debug!(
+            event = "attempt_ended",
+            call,
+            attempt,
+            gen_ai.request.model = %model,
+            duration_ms = ms(*duration),
+            first_token_ms = first_token.map(ms),
+            outcome,
+            error.type = class.map(Class::as_str),
+        ),
+        EventKind::ModelFallback {
+            role,
+            primary,
+            fallback,
+            reason,
+            latency_added,
+        } => tracing::info!(
+            event = "model_fallback_activated",
+            call,
+            agent.role = %role,
+            primary_model = %primary,
+            fallback_model = %fallback,
+            reason,
+            latency_added_ms = ms(*latency_added),
+        ),
+        EventKind::HedgeStarted {
+            role,
+            from,
+            to,
+            budgeted,
+        } => tracing::debug!(
+            event = "hedge_started",
+            call,
+            agent.role = %role,
+            from,
+            to,
+            budgeted,
+        ),
+        EventKind::HedgeWon {
+            role,
+            from_model,
+            to_model,
+            reason,
+            ..
+        } => tracing::info!(
+            event = "model_substitution",
+            call,
+            agent.role = %role,
+            model.primary = %from_model,
+            model.fallback = %to_model,
+            substitution.reason = reason,
+            substitution.scope = "request",
+        ),
+        EventKind::CallEnded { .. } => call_ended(event),
+        _ => {}
+    }
+}
+
+fn call_ended(event: &Event) {
+    let EventKind::CallEnded {
+        role,
+        outcome,
+        meta,
+        class,
+        duration,
+        ..
+    } = &event.kind
+    else {
+        return;
+    };
+    let call = event.call.map(display);
+    macro_rules! ended {
+        ($level:ident) => {
+            tracing::$level!(
+                event = "call_ended",
+                call,
+                agent.role = %role,
+                outcome,
+                duration_ms = ms(*duration),
+                gen_ai.response.model = meta.as_ref().map(|m| display(&m.model_id)),
+                evenkeel.route = meta.as_ref().map(|m| m.route.as_str()),
+                evenkeel.attempts = meta.as_ref().map(|m| m.attempts),
+                error.type = class.map(Class::as_str),
+            )
+        };
+    }
+    if *outcome == "error" {
+        ended!(info);
+    } else {
+        ended!(debug);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once_until_a_call_is_answered() {
+        let episodes = Episodes::default();
+        let role: Arc<str> = Arc::from("planner");
+        assert!(episodes.begin(&role));
+        assert!(!episodes.begin(&role));
+        episodes.end(&role);
+        assert!(episodes.begin(&role));
+    }
+}

@@ -1,0 +1,78 @@
+//! The addresses the gateway answers on.
+
+use crate::app::App;
+use crate::chat;
+use crate::error::ApiError;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use http::{HeaderMap, Method, Response, Uri, header};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Names that say the process lives: ours, and those other gateways use.
+const HEALTH: [&str; 4] = ["/healthz", "/health", "/health/liveliness", "/ping"];
+/// Names that say it takes requests.
+const READY: [&str; 2] = ["/readyz", "/health/readiness"];
+
+/// All of them.
+pub(crate) fn routes(app: Arc<App>) -> Router {
+    let mut routes = Router::new()
+        .route("/v1/chat/completions", post(chat::completions))
+        .route("/v1/models", get(models))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(method_not_allowed);
+    for path in HEALTH {
+        routes = routes.route(path, get(health));
+    }
+    for path in READY {
+        routes = routes.route(path, get(ready));
+    }
+    routes.with_state(app)
+}
+
+/// The roles, in the form of OpenAI's list of models.
+async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> Response<Body> {
+    if !app.keys.admit(&headers) {
+        return ApiError::invalid_client_key().into_response();
+    }
+    let roles: Vec<_> = app
+        .router
+        .roles()
+        .map(|role| {
+            json!({ "id": role, "object": "model", "created": app.started(), "owned_by": "evenkeel" })
+        })
+        .collect();
+    answer(&json!({ "object": "list", "data": roles }))
+}
+
+async fn health() -> Response<Body> {
+    answer(&json!({ "status": "ok" }))
+}
+
+/// Ready until it drains; upstreams have no say in it, or one that fails would
+/// take the gateway out of service that stands in for it.
+async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
+    if app.is_draining() {
+        return ApiError::draining().into_response();
+    }
+    answer(&json!({ "status": "ok" }))
+}
+
+async fn no_such_path(uri: Uri) -> Response<Body> {
+    ApiError::no_such_path(uri.path()).into_response()
+}
+
+async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
+    ApiError::method_not_allowed(method.as_str(), uri.path()).into_response()
+}
+
+fn answer(body: &serde_json::Value) -> Response<Body> {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        body.to_string(),
+    )
+        .into_response()
+}

@@ -1,0 +1,288 @@
+//! The listening server: accepts connections, serves them, ends them well.
+
+use crate::app::App;
+use crate::limits::Limits;
+use crate::routes;
+use crate::socket::{Served, Serving, Socket};
+use axum::body::Body;
+use bytes::Bytes;
+use evenkeel_roster::ServerConfig;
+use evenkeel_router::Router;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
+
+/// Connections the kernel queues while none is accepted.
+const BACKLOG: u32 = 1024;
+
+/// Pause after a failed `accept` (usually: no file descriptor left), so that
+/// the loop does not spin until one is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// `server.listen` is no address.
+    #[error("server.listen: `{listen}` is not an address with a port, e.g. 127.0.0.1:4000")]
+    Address {
+        /// What it says.
+        listen: String,
+        /// Why it is none.
+        #[source]
+        source: io::Error,
+    },
+    /// Everyone in reach could use the server.
+    #[error(
+        "server.listen: {listen} can be reached from other machines and server.client_keys is empty: \
+         configure a key, listen on 127.0.0.1, or set server.allow_open = true"
+    )]
+    Open {
+        /// The address.
+        listen: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("server.listen: cannot listen on {listen}: {source}")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A gateway that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+    limits: Limits,
+}
+
+impl Server {
+    /// Listens on `config.listen` and serves the roles of `router`. Port 0
+    /// takes a free one ([`Server::local_addr`]). Connections wait until
+    /// [`Server::run`].
+    ///
+    /// # Errors
+    /// [`BindError`]: the address is none, is taken, or is open to other
+    /// machines without client keys.
+    pub fn bind(config: &ServerConfig, router: Router, limits: Limits) -> Result<Self, BindError> {
+        let address = address(&config.listen)?;
+        if config.client_keys.is_empty() && !config.allow_open && !is_loopback(address.ip()) {
+            return Err(BindError::Open { listen: address });
+        }
+        let (listener, address) = listen(address).map_err(|source| BindError::Listen {
+            listen: address,
+            source,
+        })?;
+        Ok(Self {
+            listener,
+            address,
+            app: Arc::new(App::new(config, router, limits)),
+            limits,
+        })
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` resolves, then accepts no more, lets the calls
+    /// in flight end (streams included, at most `limits.drain`) and returns.
+    /// The router is left as it is: shut it down afterwards.
+    ///
+    /// Dropping the future stops accepting; connections then live on until
+    /// their tasks end with the runtime.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let Self {
+            listener,
+            app,
+            limits,
+            ..
+        } = self;
+        let connections = TaskTracker::new();
+        let ends = Ends::default();
+        let serve = Connections {
+            routes: routes::routes(app.clone()),
+            limits,
+            ends: ends.clone(),
+        };
+        tokio::select! {
+            () = serve.accept(&listener, &connections) => {}
+            () = shutdown => {}
+        }
+        app.drain();
+        drop(listener);
+        ends.soon.cancel();
+        connections.close();
+        if tokio::time::timeout(limits.drain, connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                event = "drain_cut",
+                connections = connections.len(),
+                "calls in flight outlived the drain time and were cut"
+            );
+            ends.now.cancel();
+            connections.wait().await;
+        }
+    }
+}
+
+fn address(listen: &str) -> Result<SocketAddr, BindError> {
+    let none = |source| BindError::Address {
+        listen: listen.to_owned(),
+        source,
+    };
+    let mut found = listen.to_socket_addrs().map_err(none)?;
+    found
+        .next()
+        .ok_or_else(|| none(io::Error::from(io::ErrorKind::NotFound)))
+}
+
+/// Loopback in either family, IPv4 mapped into IPv6 included.
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart must not wait until the old connections' ports are forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(BACKLOG)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// How connections are told to end.
+#[derive(Debug, Clone, Default)]
+struct Ends {
+    /// After the answer that is being given.
+    soon: CancellationToken,
+    /// At once.
+    now: CancellationToken,
+}
+
+/// Serves connections.
+#[derive(Debug, Clone)]
+struct Connections {
+    routes: axum::Router,
+    limits: Limits,
+    ends: Ends,
+}
+
+impl Connections {
+    /// Accepts for ever.
+    async fn accept(&self, listener: &TcpListener, tasks: &TaskTracker) {
+        let places = Arc::new(Semaphore::new(self.limits.connections));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else {
+                return;
+            };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let connections = self.clone();
+                    tasks.spawn(async move {
+                        connections.serve(stream).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(event = "accept_failed", %error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Serves one connection to its end. Its errors are the client's: a
+    /// broken head has been answered, a client that left needs no answer.
+    async fn serve(self, stream: TcpStream) {
+        // Events of a stream must not wait for the client's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let serving = Serving::default();
+        let socket = Socket::new(stream, serving.clone(), self.limits);
+        let routes = self.routes;
+        let service = service_fn(move |request: Request<Incoming>| {
+            let served = serving.begin();
+            let answer = routes.clone().call(request);
+            async move { answer.await.map(|answer| tracked(answer, served)) }
+        });
+        let mut connection = pin!(
+            http1::Builder::new()
+                .header_read_timeout(None)
+                .max_buf_size(self.limits.head_bytes)
+                .serve_connection(TokioIo::new(socket), service)
+        );
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.ends.soon.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection => ended,
+                    () = self.ends.now.cancelled() => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(event = "connection_ended", %error, "a connection ended early");
+        }
+    }
+}
+
+fn tracked(answer: Response<Body>, served: Served) -> Response<Tracked> {
+    answer.map(|body| Tracked {
+        body,
+        _served: served,
+    })
+}
+
+/// An answer's body, which ends the request when it ends or is dropped.
+#[derive(Debug)]
+struct Tracked {
+    body: Body,
+    _served: Served,
+}
+
+impl HttpBody for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,90 @@
+//! Clients that leave: their call ends with them.
+
+use crate::gateway::{Gateway, chat, question, upstream};
+use evenkeel_chaos::{Behaviour, Fault, Latency, Upstream};
+use serde_json::json;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+/// How soon an upstream must notice, on a busy machine.
+const SOON: Duration = Duration::from_millis(500);
+
+/// Sends a request, waits until the upstream has it, leaves with `leave`, and
+/// asserts that the upstream's connection is closed soon and nothing else begun.
+async fn leaves(request: Vec<u8>, leave: impl AsyncFnOnce(TcpStream)) {
+    let slow = Behaviour::healthy(Latency::millis(20_000));
+    let up = upstream("up", slow).await;
+    let other = upstream("other", Behaviour::default()).await;
+    let gateway = Gateway::start(&[&up, &other]).await;
+    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
+    connection.write_all(&request).await.unwrap();
+    up.wait_until(|stats| stats.in_flight == 1).await;
+    let left = Instant::now();
+    leave(connection).await;
+    gone(&up).await;
+    assert!(left.elapsed() < SOON, "{:?}", left.elapsed());
+    assert_eq!(other.stats().started, 0);
+}
+
+async fn gone(up: &Upstream) {
+    let stats = timeout(Duration::from_secs(5), up.wait_until(|s| s.in_flight == 0))
+        .await
+        .expect("the upstream call goes on without its caller");
+    assert_eq!(stats.cancelled, 1, "{stats:?}");
+}
+
+/// C036.
+#[tokio::test]
+async fn a_client_that_leaves_a_whole_answer_ends_it_upstream() {
+    let request = chat(&[], &question(&json!({})));
+    leaves(request, async |connection| drop(connection)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_first_token_ends_the_stream_upstream() {
+    let request = chat(&[], &question(&json!({ "stream": true })));
+    leaves(request, async |connection| drop(connection)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_ends_its_call() {
+    let request = chat(&[], &question(&json!({})));
+    leaves(request, async |connection| {
+        // A reset instead of an orderly close.
+        socket2::SockRef::from(&connection)
+            .set_linger(Some(Duration::ZERO))
+            .unwrap();
+        drop(connection);
+    })
+    .await;
+}
+
+/// hyper looks for the end of a connection only while it holds no bytes of it.
+#[tokio::test]
+async fn a_client_that_sent_more_than_its_request_is_noticed_too() {
+    for beyond in ["\r\n", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut request = chat(&[], &question(&json!({})));
+        request.extend_from_slice(beyond.as_bytes());
+        leaves(request, async |connection| drop(connection)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_mid_stream_ends_it_upstream() {
+    let behaviour = Behaviour::failing(Fault::Endless).with_inter_token(Duration::from_millis(10));
+    let up = upstream("up", behaviour).await;
+    let gateway = Gateway::start(&[&up]).await;
+    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
+    let request = chat(&[], &question(&json!({ "stream": true })));
+    connection.write_all(&request).await.unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("data: ") {
+        connection.read_buf(&mut seen).await.unwrap();
+    }
+    let left = Instant::now();
+    drop(connection);
+    gone(&up).await;
+    assert!(left.elapsed() < SOON, "{:?}", left.elapsed());
+}

@@ -1,0 +1,133 @@
+//! A gateway over upstreams of the chaos crate, as a user would configure it.
+
+use crate::wire::{self, Reply};
+use evenkeel::Settings;
+use evenkeel_chaos::{Behaviour, Upstream, UpstreamConfig};
+use evenkeel_gateway::{Limits, LogObserver, Server};
+use evenkeel_router::Router;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A running gateway with one role, `planner`.
+pub struct Gateway {
+    pub address: SocketAddr,
+    pub router: Router,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+/// What differs from the usual configuration.
+#[derive(Default)]
+pub struct Setup {
+    /// Lines of `[server]`.
+    pub server: &'static str,
+    /// Lines of the role.
+    pub role: &'static str,
+    pub limits: Limits,
+}
+
+/// An upstream that behaves so.
+pub async fn upstream(name: &str, behaviour: Behaviour) -> Upstream {
+    let config = UpstreamConfig::named(name).with_behaviour(behaviour);
+    Upstream::start(config).await.unwrap()
+}
+
+impl Gateway {
+    /// In front of these upstreams, the first being the primary.
+    pub async fn start(upstreams: &[&Upstream]) -> Self {
+        Self::with(upstreams, Setup::default()).await
+    }
+
+    pub async fn with(upstreams: &[&Upstream], setup: Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("evenkeel.toml");
+        std::fs::write(&path, config(upstreams, &setup)).unwrap();
+        let settings = Settings::load(&path).unwrap();
+        let router = settings.router(Arc::new(LogObserver::new())).unwrap();
+        let server = Server::bind(&settings.config().server, router.clone(), setup.limits).unwrap();
+        let address = server.local_addr();
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let stopped = stop.clone();
+        tasks.spawn(async move { server.run(stopped.cancelled()).await });
+        Self {
+            address,
+            router,
+            stop,
+            tasks,
+        }
+    }
+
+    /// Asks for a shutdown.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits until the server has ended.
+    pub async fn ended(mut self) {
+        self.tasks.join_next().await.unwrap().unwrap();
+    }
+
+    /// Sends a chat request.
+    pub async fn chat(&self, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        wire::send(self.address, &chat(headers, body)).await
+    }
+
+    /// Sends a good request for a whole answer.
+    pub async fn ask(&self) -> Reply {
+        self.chat(&[], &question(&json!({}))).await
+    }
+
+    /// Sends a good request for a stream.
+    pub async fn ask_stream(&self) -> Reply {
+        self.chat(&[], &question(&json!({"stream": true}))).await
+    }
+
+    /// Asserts that the gateway is as well as ever.
+    pub async fn assert_well(&self) {
+        let reply = self.ask().await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
+}
+
+/// Bytes of a chat request.
+pub fn chat(headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    wire::request("POST /v1/chat/completions", headers, body)
+}
+
+/// A good body with these fields beside.
+pub fn question(fields: &Value) -> Vec<u8> {
+    let mut body = json!({
+        "model": "planner",
+        "messages": [{ "role": "user", "content": "Say hi. n42" }],
+    });
+    for (name, value) in fields.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body.to_string().into_bytes()
+}
+
+fn config(upstreams: &[&Upstream], setup: &Setup) -> String {
+    let mut text = format!("[server]\nlisten = \"127.0.0.1:0\"\n{}\n", setup.server);
+    for (i, upstream) in upstreams.iter().enumerate() {
+        text.push_str(&format!(
+            "[providers.p{i}]\ndialect = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-{i}\"\n",
+            upstream.base_url()
+        ));
+    }
+    let fallbacks: Vec<String> = (1..upstreams.len())
+        .map(|i| format!("{{ model = \"p{i}/m{i}\", rank = {i} }}"))
+        .collect();
+    text.push_str(&format!(
+        "[agent_roles.planner]\np95_threshold_ms = 5000\np99_threshold_ms = 8000\n\
+         evaluation_window_seconds = 15\nallow_unqualified = true\n\
+         retry = {{ rate_limited = 0, transient = 0, overloaded = 0, malformed = 0, semantic = 0 }}\n\
+         primary = \"p0/m0\"\nfallbacks = [{}]\n{}\n",
+        fallbacks.join(", "),
+        setup.role
+    ));
+    text
+}
