@@ -24,7 +24,8 @@ pub enum Fault {
     },
     /// The request is read and nothing is ever answered.
     Hang,
-    /// The port is closed and every open connection cut.
+    /// The port is closed and every open connection cut. Where only some
+    /// models or calls of a server are to be refused, theirs is a reset.
     Refuse,
     /// The connection is reset (RST) before any byte of an answer.
     Reset,
@@ -146,7 +147,11 @@ impl Fault {
                 code,
                 message,
                 retry_after,
-            } => Opening::Fail(classified(*status, code.as_deref(), message, *retry_after)),
+            } => {
+                let mut failure = classified(*status, code.as_deref(), message);
+                failure.retry_after = *retry_after;
+                Opening::Fail(failure)
+            }
             Self::Hang => Opening::Never,
             Self::Refuse => fail(Class::Unreachable, "connection refused"),
             Self::Reset => fail(Class::Transient, "connection reset before an answer"),
@@ -154,7 +159,7 @@ impl Fault {
             Self::Html { status } => Opening::Fail(page(*status)),
             Self::Raw { status, .. } if *status >= 300 => Opening::Fail(page(*status)),
             Self::Raw { .. } => fail(Class::Malformed, "the body is no chat completion"),
-            Self::ErrorIn200 => Opening::Fail(classified(502, None, PROVIDER_FAILED, None)),
+            Self::ErrorIn200 => Opening::Fail(classified(502, None, PROVIDER_FAILED)),
             Self::NoChoices => fail(Class::Malformed, "the answer has no choices"),
             Self::GzipBomb => fail(Class::Malformed, "the unpacked body is too long"),
             Self::StallAfter(_) | Self::KeepAlivesOnly { .. } | Self::Endless if !stream => {
@@ -192,16 +197,11 @@ fn page(status: u16) -> Failure {
     if status < 300 {
         return Failure::new(Class::Malformed, "the body is a page, not JSON").with_status(status);
     }
-    classified(status, None, "the server answered with a page", None)
+    classified(status, None, "the server answered with a page")
 }
 
 /// The failure that a client reports for an error status in OpenAI's shape.
-pub(crate) fn classified(
-    status: u16,
-    code: Option<&str>,
-    message: &str,
-    retry_after: Option<Duration>,
-) -> Failure {
+pub(crate) fn classified(status: u16, code: Option<&str>, message: &str) -> Failure {
     let class = match (status, code) {
         (_, Some("insufficient_quota")) | (402, _) => Class::QuotaExhausted,
         (_, Some("content_filter" | "content_policy_violation")) => Class::ContentFilter,
@@ -217,7 +217,6 @@ pub(crate) fn classified(
     };
     let mut failure = Failure::new(class, message).with_status(status);
     failure.code = code.map(str::to_owned);
-    failure.retry_after = retry_after;
     if class == Class::Timeout {
         failure.phase = Some(Phase::Upstream);
     }

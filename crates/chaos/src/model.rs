@@ -1,8 +1,9 @@
-//! One simulated model: its behaviour now, its counts, its dice.
+//! Simulated models: their behaviour now, their counts, their dice.
 
 use crate::stats::{CallGuard, Counts, Ending};
 use crate::{Behaviour, Fault, Stats};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -42,26 +43,15 @@ impl Draw {
 }
 
 impl Model {
-    /// Each model draws from its own generator, seeded by `seed` and its name,
-    /// so that calls to one do not change what another does.
-    /// `changed` is told whenever its counts change.
-    pub(crate) fn new(
-        provider: &str,
-        name: &str,
-        seed: u64,
-        behaviour: Behaviour,
-        changed: Arc<Notify>,
-    ) -> Self {
-        let who: Arc<str> = Arc::from(format!("{provider}/{name}"));
-        let rng = fastrand::Rng::with_seed(seed ^ fnv1a(&who));
+    fn new(who: &str, dice: u64, behaviour: Behaviour, changed: Arc<Notify>) -> Self {
         Self {
-            who,
+            who: Arc::from(who),
             counts: Arc::new(Counts::new(changed)),
             setting: Mutex::new(Setting {
                 behaviour: Arc::new(behaviour),
                 set_at: Instant::now(),
                 faults: 0,
-                rng,
+                rng: fastrand::Rng::with_seed(dice),
             }),
         }
     }
@@ -102,6 +92,73 @@ impl Model {
     }
 }
 
+/// The models of one provider.
+#[derive(Debug)]
+pub(crate) struct Models {
+    pub(crate) provider: String,
+    seed: u64,
+    /// Told whenever a count changes.
+    pub(crate) changed: Arc<Notify>,
+    known: RwLock<HashMap<String, Arc<Model>>>,
+}
+
+impl Models {
+    pub(crate) fn new(provider: &str, seed: u64) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            seed,
+            changed: Arc::default(),
+            known: RwLock::default(),
+        }
+    }
+
+    /// A model that is not in the list. Each draws from its own generator,
+    /// seeded by `seed` and its name, so that calls to one do not change what
+    /// another does.
+    pub(crate) fn make(&self, name: &str, behaviour: Behaviour) -> Model {
+        let who = format!("{}/{name}", self.provider);
+        let dice = self.seed ^ fnv1a(&who);
+        Model::new(&who, dice, behaviour, Arc::clone(&self.changed))
+    }
+
+    /// Replaces the behaviour of `name`, or adds it.
+    pub(crate) fn set(&self, name: &str, behaviour: Behaviour) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        match known.get(name) {
+            Some(model) => model.set(behaviour),
+            None => {
+                known.insert(name.to_owned(), Arc::new(self.make(name, behaviour)));
+            }
+        }
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.remove(name);
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Model>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(name).cloned()
+    }
+
+    /// Their names, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<String> = known.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The calls of all of them.
+    pub(crate) fn stats(&self) -> Stats {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known
+            .values()
+            .fold(Stats::default(), |sum, model| sum + model.stats())
+    }
+}
+
 /// FNV-1a, 64 bits: the same on every platform and version.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -123,7 +180,7 @@ mod tests {
     fn the_fault_hits_its_share_of_the_calls() {
         let rate = |share| {
             let behaviour = Behaviour::failing(Fault::Hang).with_error_rate(share);
-            faults_in(&Model::new("p", "m", 9, behaviour, Arc::default()), 10_000)
+            faults_in(&Models::new("p", 9).make("m", behaviour), 10_000)
         };
         assert_eq!(rate(0.0), 0);
         assert_eq!(rate(1.0), 10_000);
@@ -135,7 +192,7 @@ mod tests {
     #[test]
     fn a_bounded_fault_hits_the_first_calls_and_again_after_it_is_set() {
         let behaviour = Behaviour::failing(Fault::Reset).with_fault_times(2);
-        let model = Model::new("p", "m", 9, behaviour.clone(), Arc::default());
+        let model = Models::new("p", 9).make("m", behaviour.clone());
         assert_eq!(faults_in(&model, 10), 2);
         assert_eq!(faults_in(&model, 10), 0);
         model.set(behaviour);

@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::fault::{Opening, PROVIDER_FAILED, classified};
-use crate::model::{Draw, Model};
+use crate::model::{Draw, Models};
 use crate::script::{Act, Script};
 use crate::stats::{CallGuard, Ending};
 use crate::{Behaviour, Fault, Stats};
@@ -10,9 +10,8 @@ use evenkeel_core::{
     ChatResponse, Class, Delta, EventStream, Extra, Failure, Provider, ProviderCall, StreamEvent,
 };
 use futures_util::stream;
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -33,9 +32,7 @@ pub struct Simulated {
 
 #[derive(Debug)]
 struct Inner {
-    name: String,
-    seed: u64,
-    models: RwLock<HashMap<String, Arc<Model>>>,
+    models: Models,
     answers: AtomicU64,
 }
 
@@ -45,9 +42,7 @@ impl Simulated {
     pub fn new(name: &str, seed: u64) -> Self {
         Self {
             inner: Arc::new(Inner {
-                name: name.to_owned(),
-                seed,
-                models: RwLock::default(),
+                models: Models::new(name, seed),
                 answers: AtomicU64::new(0),
             }),
         }
@@ -63,40 +58,27 @@ impl Simulated {
     /// Replaces the behaviour of `model`, or adds it. Calls in flight keep
     /// the behaviour they began with.
     pub fn set(&self, model: &str, behaviour: Behaviour) {
-        let inner = &*self.inner;
-        let mut models = inner.models.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = models.get(model) {
-            known.set(behaviour);
-        } else {
-            let new = Model::new(&inner.name, model, inner.seed, behaviour, Arc::default());
-            models.insert(model.to_owned(), Arc::new(new));
-        }
+        self.inner.models.set(model, behaviour);
     }
 
     /// Takes `model` away: calls to it are [`Class::ModelGone`] from now on.
     pub fn retire(&self, model: &str) {
-        let models = &self.inner.models;
-        let mut models = models.write().unwrap_or_else(PoisonError::into_inner);
-        models.remove(model);
+        self.inner.models.remove(model);
     }
 
     /// The calls `model` got; zeros for one it does not have.
     pub fn stats(&self, model: &str) -> Stats {
-        self.find(model).map(|m| m.stats()).unwrap_or_default()
-    }
-
-    fn find(&self, model: &str) -> Option<Arc<Model>> {
-        let models = &self.inner.models;
-        let models = models.read().unwrap_or_else(PoisonError::into_inner);
-        models.get(model).cloned()
+        let found = self.inner.models.find(model);
+        found.map(|m| m.stats()).unwrap_or_default()
     }
 
     /// Begins a call: counted, drawn, its text ready.
     fn begin(&self, call: &ProviderCall) -> Result<Run, Failure> {
         let begun = Instant::now();
-        let model = self.find(&call.model).ok_or_else(|| {
-            let message = format!("{} has no model `{}`", self.inner.name, call.model);
-            classified(404, Some("model_not_found"), &message, None)
+        let models = &self.inner.models;
+        let model = models.find(&call.model).ok_or_else(|| {
+            let message = format!("{} has no model `{}`", models.provider, call.model);
+            classified(404, Some("model_not_found"), &message)
         })?;
         let (draw, guard) = model.begin(Ending::Cancelled);
         let answer = Answer::new(Arc::clone(&model.who), &draw.behaviour, &call.request);
@@ -204,9 +186,9 @@ impl Run {
 /// The failure of an error object within an answer.
 fn event_failure(code: Option<&str>, message: &str) -> Failure {
     let mut failure = match code {
-        Some("rate_limit_exceeded") => classified(429, code, message, None),
-        Some("overloaded") => classified(529, code, message, None),
-        _ => classified(500, code, message, None),
+        Some("rate_limit_exceeded") => classified(429, code, message),
+        Some("overloaded") => classified(529, code, message),
+        _ => classified(500, code, message),
     };
     failure.status = None;
     failure

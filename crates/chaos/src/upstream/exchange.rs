@@ -1,26 +1,21 @@
 //! Requests and answers on one connection.
 
-use super::http::{self, Head, Request};
+use super::document::Document;
+use super::http::{AnswerHead, Head, Request};
 use super::openai::{self, Asked, Envelope};
 use super::peer::{Gone, Peer};
-use super::{LOG_BODY, SeenRequest, Shared, bomb};
+use super::{LOG_BODY, SeenRequest, Shared};
 use crate::Fault;
 use crate::answer::Answer;
-use crate::fault::PROVIDER_FAILED;
 use crate::model::Draw;
 use crate::script::Script;
 use crate::stats::{CallGuard, Ending};
 use evenkeel_core::{Clock, SystemClock};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-
-pub(super) const JSON: &str = "application/json";
-/// A proxy's error page.
-const PAGE: &str = "<html><head><title>Bad gateway</title></head>\
-    <body><center><h1>Bad gateway</h1></center><hr><center>edge</center></body></html>";
 
 /// What becomes of a connection after an answer.
 pub(super) enum After {
@@ -47,10 +42,8 @@ pub(super) async fn serve(stream: TcpStream, number: u64, shared: Arc<Shared>) {
         let after = match peer.request().await {
             Ok(Ok(request)) => respond(&mut peer, request, number, &shared).await,
             Ok(Err(refused)) => {
-                let body = openai::error(refused.status, None, refused.message);
-                reply(&mut peer, refused.status, &body, &[], false)
-                    .await
-                    .map(|_| After::Close)
+                let error = Document::error(refused.status, None, refused.message);
+                send(&mut peer, &error, false).await
             }
             Err(gone) => Err(gone),
         };
@@ -63,35 +56,21 @@ pub(super) async fn serve(stream: TcpStream, number: u64, shared: Arc<Shared>) {
     }
 }
 
-/// Sends a JSON body.
-async fn reply(
+/// Sends a whole reply.
+pub(super) async fn send(
     peer: &mut Peer,
-    status: u16,
-    body: &Value,
-    extra: &[(&str, String)],
+    document: &Document,
     keep_alive: bool,
 ) -> Result<After, Gone> {
-    send_body(
-        peer,
-        status,
-        JSON,
-        body.to_string().as_bytes(),
-        extra,
+    let head = AnswerHead {
+        status: document.status,
+        content_type: &document.content_type,
+        length: Some(document.body.len()),
+        headers: &document.headers,
         keep_alive,
-    )
-    .await
-}
-
-pub(super) async fn send_body(
-    peer: &mut Peer,
-    status: u16,
-    content_type: &str,
-    body: &[u8],
-    extra: &[(&str, String)],
-    keep_alive: bool,
-) -> Result<After, Gone> {
-    let mut bytes = http::answer_head(status, content_type, Some(body.len()), extra, keep_alive);
-    bytes.extend_from_slice(body);
+    };
+    let mut bytes = head.to_bytes();
+    bytes.extend_from_slice(&document.body);
     peer.send(&bytes).await?;
     Ok(After::kept(keep_alive))
 }
@@ -106,41 +85,40 @@ async fn respond(
     let Request { head, body } = request;
     let keep_alive = head.keep_alive;
     if head.method == "GET" && head.path.ends_with("/models") {
-        let models = openai::models(&shared.model_names());
-        return reply(peer, 200, &models, &[], keep_alive).await;
+        let models = openai::models(&shared.models.names());
+        return send(peer, &Document::json(200, &models), keep_alive).await;
     }
     if head.method != "POST" || !head.path.ends_with("/chat/completions") {
         let message = format!("no route {} {}", head.method, head.path);
-        let error = openai::error(404, Some("not_found"), &message);
-        return reply(peer, 404, &error, &[], keep_alive).await;
+        let error = Document::error(404, Some("not_found"), &message);
+        return send(peer, &error, keep_alive).await;
     }
     let asked = serde_json::from_slice(&body)
         .map_err(|e| format!("the body is not JSON: {e}"))
         .and_then(|value| Ok((Asked::read(&value)?, value)));
     match asked {
-        Err(message) => {
-            let error = openai::error(400, None, &message);
-            reply(peer, 400, &error, &[], keep_alive).await
-        }
+        Err(message) => send(peer, &Document::error(400, None, &message), keep_alive).await,
         Ok((asked, value)) => {
-            let value = if body.len() > LOG_BODY {
-                Value::Null
-            } else {
-                value
-            };
-            shared.note(seen(&asked, value, &head, connection, shared.started));
+            let kept = body.len() <= LOG_BODY;
+            let value = if kept { value } else { Value::Null };
+            shared.note(seen(shared, &asked, head, (connection, value)));
             Exchange::begin(peer, asked, keep_alive, shared).run().await
         }
     }
 }
 
-fn seen(asked: &Asked, body: Value, head: &Head, connection: u64, started: Instant) -> SeenRequest {
+fn seen(
+    shared: &Shared,
+    asked: &Asked,
+    head: Head,
+    (connection, body): (u64, Value),
+) -> SeenRequest {
     SeenRequest {
-        at: started.elapsed(),
+        at: shared.started.elapsed(),
         connection,
         model: asked.model.clone(),
         stream: asked.stream,
-        headers: head.headers.clone(),
+        headers: head.headers,
         body,
     }
 }
@@ -154,7 +132,7 @@ pub(super) struct Exchange<'a> {
     pub(super) include_usage: bool,
     pub(super) envelope: Envelope,
     pub(super) answer: Answer,
-    pub(super) draw: Draw,
+    draw: Draw,
     guard: Option<CallGuard>,
 }
 
@@ -163,7 +141,8 @@ impl<'a> Exchange<'a> {
         let begun = Instant::now();
         // A call that ends because the server does has failed.
         let (draw, guard) = shared.model(&asked.model).begin(Ending::Failed);
-        let who = Arc::from(format!("{}/{}", shared.name, asked.model));
+        let provider = &shared.models.provider;
+        let who = Arc::from(format!("{provider}/{}", asked.model));
         let created = SystemClock.now().duration_since(UNIX_EPOCH);
         Self {
             peer,
@@ -172,7 +151,7 @@ impl<'a> Exchange<'a> {
             stream: asked.stream,
             include_usage: asked.include_usage,
             envelope: Envelope {
-                id: format!("chatcmpl-{}-{}", shared.name, shared.next_answer()),
+                id: format!("chatcmpl-{provider}-{}", shared.next_answer()),
                 model: asked.model,
                 created: created.map_or(0, |since| since.as_secs()),
             },
@@ -220,75 +199,19 @@ impl<'a> Exchange<'a> {
 
     /// A fault that comes instead of an answer; none where `fault` is of another kind.
     async fn instead(&mut self, fault: &Fault) -> Result<Option<After>, Gone> {
-        let delay = self.draw.behaviour.fault_delay;
-        match fault {
+        let document = Document::of(fault);
+        let end = match fault {
             Fault::Hang => return Err(self.peer.gone().await),
-            Fault::Refuse | Fault::Reset | Fault::Close => {
-                self.wait(delay).await?;
-                self.settle(Ending::Failed);
-                return Ok(Some(match fault {
-                    Fault::Close => After::Close,
-                    _ => After::Reset,
-                }));
-            }
-            _ => {}
-        }
-        let Some((status, content_type, body, extra)) = document(fault) else {
-            return Ok(None);
+            Fault::Refuse | Fault::Reset => After::Reset,
+            Fault::Close => After::Close,
+            _ if document.is_some() => After::KeepAlive,
+            _ => return Ok(None),
         };
-        self.wait(delay).await?;
+        self.wait(self.draw.behaviour.fault_delay).await?;
         self.settle(Ending::Failed);
-        send_body(
-            self.peer,
-            status,
-            content_type,
-            &body,
-            &extra,
-            self.keep_alive,
-        )
-        .await
-        .map(Some)
+        match document {
+            Some(document) => send(self.peer, &document, self.keep_alive).await.map(Some),
+            None => Ok(Some(end)),
+        }
     }
-}
-
-type Headers = Vec<(&'static str, String)>;
-
-/// Status, content type, body and headers of a fault that is an answer of its own.
-fn document(fault: &Fault) -> Option<(u16, &str, Vec<u8>, Headers)> {
-    Some(match fault {
-        Fault::Status {
-            status,
-            code,
-            message,
-            retry_after,
-        } => {
-            let error = openai::error(*status, code.as_deref(), message);
-            let extra = retry_after.map(retry_after_headers).unwrap_or_default();
-            (*status, JSON, error.to_string().into_bytes(), extra)
-        }
-        Fault::Html { status } => (*status, "text/html", PAGE.as_bytes().to_vec(), vec![]),
-        Fault::Raw {
-            status,
-            content_type,
-            body,
-        } => (*status, content_type, body.clone(), vec![]),
-        Fault::ErrorIn200 => {
-            let error = json!({"error": {"message": PROVIDER_FAILED, "code": 502}});
-            (200, JSON, error.to_string().into_bytes(), vec![])
-        }
-        Fault::GzipBomb => {
-            let extra = vec![("content-encoding", "gzip".to_owned())];
-            (200, JSON, bomb::gzip(), extra)
-        }
-        _ => return None,
-    })
-}
-
-/// Whole seconds, rounded up, and milliseconds, as large providers send them.
-fn retry_after_headers(wait: Duration) -> Headers {
-    let millis = wait.as_millis();
-    vec![
-        ("retry-after", millis.div_ceil(1_000).to_string()),
-        ("retry-after-ms", millis.to_string()),
-    ]
 }

@@ -150,34 +150,43 @@ fn dechunked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, Refused> {
     }
 }
 
-/// The head of an answer. A body without a known length is chunked.
-pub(super) fn answer_head(
-    status: u16,
-    content_type: &str,
-    length: Option<usize>,
-    extra: &[(&str, String)],
-    keep_alive: bool,
-) -> Vec<u8> {
-    let reason = http::StatusCode::from_u16(status)
-        .ok()
-        .and_then(|status| status.canonical_reason())
-        .unwrap_or("Unknown");
-    let mut head = format!("HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\n");
-    let mut line = |name: &str, value: &dyn std::fmt::Display| {
-        let _ = write!(head, "{name}: {value}\r\n");
-    };
-    match length {
-        Some(length) => line("content-length", &length),
-        None => line("transfer-encoding", &"chunked"),
+/// The head of an answer.
+#[derive(Debug)]
+pub(super) struct AnswerHead<'a> {
+    pub(super) status: u16,
+    pub(super) content_type: &'a str,
+    /// Bytes of the body; none means that it is chunked.
+    pub(super) length: Option<usize>,
+    pub(super) headers: &'a [(&'static str, String)],
+    pub(super) keep_alive: bool,
+}
+
+impl AnswerHead<'_> {
+    /// As it goes over the wire.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let status = self.status;
+        let reason = http::StatusCode::from_u16(status)
+            .ok()
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or("Unknown");
+        let mut head = format!("HTTP/1.1 {status} {reason}\r\n");
+        let mut line = |name: &str, value: &str| {
+            let _ = write!(head, "{name}: {value}\r\n");
+        };
+        line("content-type", self.content_type);
+        match self.length {
+            Some(length) => line("content-length", &length.to_string()),
+            None => line("transfer-encoding", "chunked"),
+        }
+        for (name, value) in self.headers {
+            line(name, value);
+        }
+        if !self.keep_alive {
+            line("connection", "close");
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
     }
-    for (name, value) in extra {
-        line(name, value);
-    }
-    if !keep_alive {
-        line("connection", &"close");
-    }
-    head.push_str("\r\n");
-    head.into_bytes()
 }
 
 /// `data` as one chunk of a chunked body.

@@ -1,6 +1,7 @@
 //! A server on a real socket that misbehaves on command.
 
 mod bomb;
+mod document;
 mod exchange;
 mod http;
 mod openai;
@@ -9,16 +10,16 @@ mod port;
 mod stream;
 mod whole;
 
-use crate::model::Model;
+use crate::model::{Model, Models};
 use crate::{Behaviour, Fault, Stats};
 use port::{Command, Port};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -165,18 +166,7 @@ impl Upstream {
     /// Gives `model` a behaviour of its own, or replaces it. Here
     /// [`Fault::Refuse`] is a reset: other models use the same port.
     pub fn set_model(&self, model: &str, behaviour: Behaviour) {
-        let shared = &*self.shared;
-        let mut models = shared
-            .models
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = models.get(model) {
-            known.set(behaviour);
-        } else {
-            let changed = Arc::clone(&shared.changed);
-            let new = Model::new(&shared.name, model, shared.seed, behaviour, changed);
-            models.insert(model.to_owned(), Arc::new(new));
-        }
+        self.shared.models.set(model, behaviour);
     }
 
     /// Closes the port and cuts every connection; calls in flight fail. When
@@ -212,7 +202,7 @@ impl Upstream {
     /// Dropping the future has no effect.
     pub async fn wait_until(&self, wanted: impl Fn(&Stats) -> bool) -> Stats {
         loop {
-            let changed = self.shared.changed.notified();
+            let changed = self.shared.models.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let stats = self.stats();
@@ -245,33 +235,22 @@ fn closes_port(behaviour: &Behaviour) -> bool {
 /// What the connections of one server share.
 #[derive(Debug)]
 struct Shared {
-    name: String,
-    seed: u64,
     started: Instant,
+    /// Those that have a behaviour of their own.
+    models: Models,
     default: Arc<Model>,
-    models: RwLock<HashMap<String, Arc<Model>>>,
-    changed: Arc<Notify>,
     log: Mutex<VecDeque<SeenRequest>>,
     answers: AtomicU64,
 }
 
 impl Shared {
     fn new(config: UpstreamConfig) -> Self {
-        let changed: Arc<Notify> = Arc::default();
-        let default = Model::new(
-            &config.name,
-            "*",
-            config.seed,
-            config.behaviour,
-            Arc::clone(&changed),
-        );
+        let models = Models::new(&config.name, config.seed);
+        let default = models.make("*", config.behaviour);
         Self {
-            name: config.name,
-            seed: config.seed,
             started: Instant::now(),
+            models,
             default: Arc::new(default),
-            models: RwLock::default(),
-            changed,
             log: Mutex::default(),
             answers: AtomicU64::new(0),
         }
@@ -279,14 +258,8 @@ impl Shared {
 
     /// The model whose behaviour a request for `name` gets.
     fn model(&self, name: &str) -> Arc<Model> {
-        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(models.get(name).unwrap_or(&self.default))
-    }
-
-    /// Names of the models that have a behaviour of their own.
-    fn model_names(&self) -> Vec<String> {
-        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
-        models.keys().cloned().collect()
+        let own = self.models.find(name);
+        own.unwrap_or_else(|| Arc::clone(&self.default))
     }
 
     fn next_answer(&self) -> u64 {
@@ -294,10 +267,7 @@ impl Shared {
     }
 
     fn stats(&self) -> Stats {
-        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
-        models
-            .values()
-            .fold(self.default.stats(), |sum, model| sum + model.stats())
+        self.default.stats() + self.models.stats()
     }
 
     fn note(&self, seen: SeenRequest) {

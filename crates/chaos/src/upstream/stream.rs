@@ -1,7 +1,7 @@
 //! An answer as server-sent events.
 
 use super::exchange::{After, Exchange};
-use super::http::{self, LAST_CHUNK};
+use super::http::{self, AnswerHead, LAST_CHUNK};
 use super::openai::{self, DONE, GARBAGE, KEEP_ALIVE};
 use super::peer::Gone;
 use crate::script::{Act, Script};
@@ -46,18 +46,29 @@ impl Exchange<'_> {
         Err(self.peer.gone().await)
     }
 
+    /// Status, headers and who speaks: all that precedes content.
+    fn opening(&self) -> Vec<u8> {
+        let head = AnswerHead {
+            status: 200,
+            content_type: SSE,
+            length: None,
+            headers: &[("cache-control", "no-cache".to_owned())],
+            keep_alive: self.keep_alive,
+        };
+        let role = json!({"role": "assistant", "content": "", "refusal": null});
+        let mut bytes = head.to_bytes();
+        bytes.extend(http::chunk(&openai::event(
+            &self.envelope.chunk(&role, None),
+        )));
+        bytes
+    }
+
     /// What an act is on the wire, and whether the stream ends with it.
     fn on_the_wire(&self, act: &Act, sent: u32) -> (Vec<u8>, End) {
         let event = |value: &Value| http::chunk(&openai::event(value));
         let envelope = &self.envelope;
         let bytes = match act {
-            Act::Open => {
-                let extra = [("cache-control", "no-cache".to_owned())];
-                let mut head = http::answer_head(200, SSE, None, &extra, self.keep_alive);
-                let role = json!({"role": "assistant", "content": "", "refusal": null});
-                head.extend(event(&envelope.chunk(&role, None)));
-                head
-            }
+            Act::Open => self.opening(),
             Act::Token(index) => {
                 let delta = json!({"content": self.answer.piece(*index)});
                 event(&envelope.chunk(&delta, None))

@@ -1,7 +1,8 @@
 //! An answer in one piece.
 
-use super::exchange::{After, Exchange, JSON, send_body};
-use super::http;
+use super::document::{Document, JSON};
+use super::exchange::{After, Exchange, send};
+use super::http::{self, AnswerHead};
 use super::openai;
 use super::peer::Gone;
 use crate::Fault;
@@ -43,11 +44,11 @@ impl Exchange<'_> {
             }
             _ => {}
         }
-        let body = match fault {
-            Some(Fault::TruncatedJson) => &body[..body.len() / 2],
-            _ => &body,
-        };
-        send_body(self.peer, 200, JSON, body, &[], self.keep_alive).await
+        let mut body = body;
+        if fault == Some(&Fault::TruncatedJson) {
+            body.truncate(body.len() / 2);
+        }
+        send(self.peer, &Document::answer(body), self.keep_alive).await
     }
 
     /// The body of an answer of `tokens` tokens as the fault makes it.
@@ -72,16 +73,28 @@ impl Exchange<'_> {
         }
     }
 
+    /// The head of an answer of this length, chunked where there is none.
+    fn json_head(&self, length: Option<usize>) -> Vec<u8> {
+        let head = AnswerHead {
+            status: 200,
+            content_type: JSON,
+            length,
+            headers: &[],
+            keep_alive: self.keep_alive,
+        };
+        head.to_bytes()
+    }
+
     /// Declares all of `body` and sends its first bytes.
     async fn send_part(&mut self, body: &[u8], bytes: usize) -> Result<(), Gone> {
-        let mut part = http::answer_head(200, JSON, Some(body.len()), &[], self.keep_alive);
+        let mut part = self.json_head(Some(body.len()));
         part.extend_from_slice(&body[..bytes]);
         self.peer.send(&part).await
     }
 
     /// Blank lines before a body that never comes.
     async fn blank_lines(&mut self, every: Duration) -> Result<After, Gone> {
-        let head = http::answer_head(200, JSON, None, &[], self.keep_alive);
+        let head = self.json_head(None);
         self.peer.send(&head).await?;
         let mut due = every;
         loop {
@@ -94,7 +107,7 @@ impl Exchange<'_> {
     /// A body that never ends.
     async fn endless_body(&mut self, script: &Script) -> Result<After, Gone> {
         const OPENING: &[u8] = b"{\"choices\":[{\"index\":0,\"message\":{\"content\":\"";
-        let head = http::answer_head(200, JSON, None, &[], self.keep_alive);
+        let head = self.json_head(None);
         self.peer.send(&head).await?;
         self.peer.send(&http::chunk(OPENING)).await?;
         let mut token = 0_u32;
