@@ -132,7 +132,7 @@ pub(crate) fn parse_all(
 fn syntax_of(name: &str) -> Option<(&str, Syntax)> {
     let base = name.rsplit(['/', '\\']).next()?;
     let (stem, ending) = base.rsplit_once('.')?;
-    match ending {
+    match ending.to_ascii_lowercase().as_str() {
         "toml" => Some((stem, Syntax::Toml)),
         "yaml" | "yml" => Some((stem, Syntax::Yaml)),
         _ => None,

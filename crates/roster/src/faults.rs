@@ -9,6 +9,15 @@ use crate::policy::{HedgePolicy, PolicyError, RestorePolicy, RetryPolicy, RolePo
 /// No timed setting may be longer than a day: beyond that a slip in the unit is likelier than intent.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
+/// The breaker counts a failure rate in slices; below this they are shorter than a timer's tick.
+const SHORTEST_RATE_WINDOW: Duration = Duration::from_millis(10);
+
+/// The breaker counts a failure rate in thousandths.
+const LEAST_RATE: f64 = 0.001;
+
+/// A larger factor reaches every cap in one step.
+const MOST_GROWTH: f64 = 1000.0;
+
 /// More same-rung retries than this only hammer a failing upstream.
 const MOST_RETRIES: u32 = 20;
 
@@ -141,14 +150,29 @@ impl BreakerPolicy {
         faults.span("open_cap_ms", self.open_cap);
         faults.not_below("open_cap_ms", self.open_cap, "open_ms", self.open);
         faults.growth("growth", self.growth);
-        faults.share("jitter", self.jitter);
+        if !(0.0..1.0).contains(&self.jitter) {
+            faults.add(
+                "jitter",
+                format!("is {}, expected 0 or more and below 1", self.jitter),
+            );
+        }
         faults.not_longer("reset_after_ms", self.reset_after);
         faults.span("half_open_timeout_ms", self.half_open_timeout);
-        faults.span("window_ms", self.window);
-        if !(self.failure_rate > 0.0 && self.failure_rate <= 1.0) {
+        if self.window < SHORTEST_RATE_WINDOW || self.window > LONGEST {
+            faults.add(
+                "window_ms",
+                format!(
+                    "is {} ms, expected {} to {}",
+                    self.window.as_millis(),
+                    SHORTEST_RATE_WINDOW.as_millis(),
+                    LONGEST.as_millis()
+                ),
+            );
+        }
+        if !(LEAST_RATE..=1.0).contains(&self.failure_rate) {
             faults.add(
                 "failure_rate",
-                format!("is {}, expected above 0, at most 1", self.failure_rate),
+                format!("is {}, expected {LEAST_RATE} to 1", self.failure_rate),
             );
         }
         faults.0
@@ -267,8 +291,89 @@ impl Faults {
     }
 
     pub(crate) fn growth(&mut self, key: &'static str, value: f64) {
-        if !(value.is_finite() && value >= 1.0) {
-            self.add(key, format!("is {value}, expected 1 or more"));
+        if !(1.0..=MOST_GROWTH).contains(&value) {
+            self.add(key, format!("is {value}, expected 1 to {MOST_GROWTH}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> RolePolicy {
+        let ms = Duration::from_millis;
+        RolePolicy::new(ms(1_500), ms(2_500), ms(15_000))
+    }
+
+    /// The key that `change` makes a fault of, if it does.
+    fn fault(change: impl FnOnce(&mut RolePolicy)) -> Option<&'static str> {
+        let mut changed = policy();
+        change(&mut changed);
+        changed.validate().err().map(|error| error.key)
+    }
+
+    #[test]
+    fn the_defaults_are_without_fault() {
+        assert_eq!(policy().validate(), Ok(()));
+        assert!(BreakerPolicy::default().faults().is_empty());
+        assert!(CooldownPolicy::default().faults().is_empty());
+        assert!(RetryBudgetPolicy::default().faults().is_empty());
+    }
+
+    #[test]
+    fn the_ends_of_a_range_belong_to_it() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(fault(|p| p.p99 = p.p95), None);
+        assert_eq!(fault(|p| p.clocks.deadline = day), None);
+        assert_eq!(fault(|p| p.clocks.deadline = day * 2), Some("deadline_ms"));
+        assert_eq!(fault(|p| p.confidence = 0.0), None);
+        assert_eq!(fault(|p| p.confidence = 1.0), Some("confidence"));
+        assert_eq!(fault(|p| p.quality_budget = 1.0), None);
+        assert_eq!(fault(|p| p.restore.growth = 1.0), None);
+        assert_eq!(fault(|p| p.restore.hold = Duration::ZERO), None);
+        assert_eq!(fault(|p| p.restore.canary = Vec::new()), None);
+        assert_eq!(
+            fault(|p| p.restore.canary = vec![1.0]),
+            Some("restore.canary")
+        );
+        assert_eq!(fault(|p| p.retry.transient = 20), None);
+        assert_eq!(fault(|p| p.retry.transient = 21), Some("retry.transient"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_fault_everywhere() {
+        assert_eq!(fault(|p| p.confidence = f64::NAN), Some("confidence"));
+        assert_eq!(
+            fault(|p| p.quality_budget = f64::NAN),
+            Some("quality_budget")
+        );
+        assert_eq!(
+            fault(|p| p.min_tokens_per_s = f64::NAN),
+            Some("min_tokens_per_s")
+        );
+        assert_eq!(fault(|p| p.hedge.budget = f64::NAN), Some("hedge.budget"));
+        assert_eq!(
+            fault(|p| p.restore.growth = f64::NAN),
+            Some("restore.growth")
+        );
+        assert_eq!(
+            fault(|p| p.restore.canary = vec![f64::NAN]),
+            Some("restore.canary")
+        );
+        assert_eq!(
+            fault(|p| p.restore.restore_below = f64::NAN),
+            Some("restore.restore_below")
+        );
+    }
+
+    #[test]
+    fn a_contradiction_names_both_numbers() {
+        let mut policy = policy();
+        policy.p99 = Duration::from_secs(1);
+        assert_eq!(
+            policy.validate().map_err(|error| error.to_string()),
+            Err("p99_threshold_ms: is 1000 ms, below p95_threshold_ms = 1500 ms".to_owned())
+        );
     }
 }

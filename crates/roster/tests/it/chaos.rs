@@ -65,3 +65,28 @@ proptest! {
         check_points_into_its_file(&[SourceFile::new(name, text)])?;
     }
 }
+
+#[test]
+fn nesting_beyond_all_reason_is_refused() {
+    let deep = 100_000;
+    let (opened, closed) = ("[".repeat(deep), "]".repeat(deep));
+    for (name, text) in [
+        ("evenkeel.toml", format!("a = {opened}{closed}")),
+        ("evenkeel.toml", format!("{}x = 1", "a.".repeat(deep))),
+        ("evenkeel.yaml", format!("a: {opened}{closed}")),
+        (
+            "evenkeel.yaml",
+            format!("{}{}", "{a: ".repeat(deep), "}".repeat(deep)),
+        ),
+        ("evenkeel.yaml", "- ".repeat(deep)),
+    ] {
+        let problems = load(&[SourceFile::new(name, text)], &env, TODAY).unwrap_err();
+        let said = problems.to_string();
+        assert!(
+            ["recurs", "nested deeper"]
+                .iter()
+                .any(|why| said.contains(why)),
+            "{said}"
+        );
+    }
+}

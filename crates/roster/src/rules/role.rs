@@ -1,88 +1,35 @@
-//! The rules that a roster has to keep, as far as they can be told without
-//! measuring anything.
+//! Rules about one role: its rungs against its policy.
 
-use std::collections::BTreeMap;
-
-use evenkeel_core::ModelId;
 use jiff::civil::Date;
 
+use super::waivers::Waivers;
 use crate::assemble::Draft;
 use crate::config::{RoleConfig, RungConfig};
-use crate::model::{EolState, ModelConfig};
 use crate::policy::RolePolicy;
 use crate::provider::Dialect;
-use crate::read::{Findings, Place, nearest};
-use crate::written::{Written, WrittenFallback, WrittenPolicy, WrittenRoster};
+use crate::read::{Findings, Place};
+use crate::written::{WrittenFallback, WrittenPolicy, WrittenRoster};
 
-/// Checks every role, then every model.
-pub(crate) fn check(draft: &Draft, written: &Written<'_>, today: Date, findings: &mut Findings) {
-    let mut waived = Waivers::default();
-    for (name, role) in &draft.config.roles {
-        let Some(roster) = written.rosters.get(name.as_str()) else {
-            continue;
-        };
-        let policy = written
-            .policies
-            .get(name.as_str())
-            .map_or(&written.defaults, |(_, policy)| policy);
-        let mut check = RoleCheck {
-            role,
-            roster,
-            written: policy,
-            findings,
-        };
-        check.check_distinct();
-        check.check_providers(&mut waived);
-        check.check_qualified(&mut waived);
-        check.check_capability();
-        check.check_latency();
-        check.check_clocks();
-        check.check_usable(draft, today);
-    }
-    waived.report(findings);
-    check_models(draft, written, today, findings);
-    check_registry(written, findings);
-    check_provider_models(written, draft, findings);
-}
-
-/// Rules that a policy has switched off where they would have refused something,
-/// so that `check` shows each switch once, with all it covers.
-#[derive(Default)]
-struct Waivers {
-    /// By switch, then by the place it is set at.
-    found: BTreeMap<(&'static str, String), (Place, Vec<String>)>,
-}
-
-impl Waivers {
-    fn add(&mut self, switch: &'static str, at: Place, covered: String) {
-        let key = (switch, format!("{}:{}", at.address(), at.key));
-        self.found
-            .entry(key)
-            .or_insert_with(|| (at, Vec::new()))
-            .1
-            .push(covered);
-    }
-
-    fn report(self, findings: &mut Findings) {
-        for ((switch, _), (at, covered)) in self.found {
-            let what = if switch == "allow_unqualified" {
-                "fallbacks without a score are used"
-            } else {
-                "the first fallback stands at the primary's provider"
-            };
-            findings.warning(&at, format!("{what}: {}", covered.join(", ")), None);
-        }
-    }
-}
-
-struct RoleCheck<'c, 'w> {
-    role: &'c RoleConfig,
-    roster: &'c WrittenRoster<'w>,
-    written: &'c WrittenPolicy<'w>,
-    findings: &'c mut Findings,
+/// One role's rungs, as written and as read.
+pub(super) struct RoleCheck<'c, 'w> {
+    pub(super) role: &'c RoleConfig,
+    pub(super) roster: &'c WrittenRoster<'w>,
+    pub(super) written: &'c WrittenPolicy<'w>,
+    pub(super) findings: &'c mut Findings,
 }
 
 impl RoleCheck<'_, '_> {
+    /// Checks all rules; what a switch lets pass is noted in `waived`.
+    pub(super) fn run(&mut self, draft: &Draft, today: Date, waived: &mut Waivers) {
+        self.check_distinct();
+        self.check_providers(waived);
+        self.check_qualified(waived);
+        self.check_capability();
+        self.check_latency();
+        self.check_clocks();
+        self.check_usable(draft, today);
+    }
+
     fn policy(&self) -> &RolePolicy {
         &self.role.policy
     }
@@ -322,101 +269,4 @@ fn quality_fault(
     };
     let how = "take the rung out, or lower the budget for this role".to_owned();
     Some((at, message, Some(how)))
-}
-
-/// End of life, and models that the registry does not know.
-fn check_models(draft: &Draft, written: &Written<'_>, today: Date, findings: &mut Findings) {
-    for (id, model) in &draft.config.models {
-        let Some(named) = draft.named.get(id) else {
-            continue;
-        };
-        let Some(registered) = written.registry.get(id) else {
-            let meant = nearest(id.as_str(), written.registry.keys().map(ModelId::as_str));
-            let how = meant.map_or_else(
-                || "add it to models.toml".to_owned(),
-                |meant| format!("did you mean `{meant}`? Else add it to models.toml"),
-            );
-            let message =
-                format!("`{id}` is not in the model registry: end of life and window are unknown");
-            findings.warning(named, message, Some(how));
-            continue;
-        };
-        if let Some(message) = life_warning(model, today) {
-            let how = model
-                .replacement
-                .as_ref()
-                .map(|r| format!("its replacement is `{r}`"));
-            findings.warning(&registered.eol_place, message, how);
-        }
-        if registered.is_migrated {
-            let message = format!(
-                "`{id}`: the registry says that it was migrated from, and a roster still names it ({})",
-                named.address()
-            );
-            findings.warning(&registered.entry, message, None);
-        }
-    }
-}
-
-fn life_warning(model: &ModelConfig, today: Date) -> Option<String> {
-    let (id, last) = (&model.id, model.eol_date?);
-    match model.eol_state(today) {
-        EolState::Current => None,
-        EolState::Ending { days } => {
-            Some(format!("`{id}` ends its life on {last}, in {days} days"))
-        }
-        EolState::Overdue => Some(format!(
-            "`{id}` may go any day: it was promised until {last}"
-        )),
-        EolState::Past => Some(format!(
-            "`{id}` is past its end of life, {last}: it is skipped"
-        )),
-    }
-}
-
-/// `agents_using` and the rosters should say the same.
-fn check_registry(written: &Written<'_>, findings: &mut Findings) {
-    for (id, registered) in &written.registry {
-        let Some(used_by) = &registered.used_by else {
-            continue;
-        };
-        for said in used_by {
-            let role = said.text;
-            if !uses(written, role, id) {
-                let message = format!("role `{role}` does not have `{id}` in its roster");
-                findings.warning(&said.place, message, None);
-            }
-        }
-        for role in written.rosters.keys() {
-            if uses(written, role, id) && !used_by.iter().any(|said| said.text == *role) {
-                let message =
-                    format!("role `{role}` has `{id}` in its roster and is not in agents_using");
-                findings.warning(&registered.entry, message, None);
-            }
-        }
-    }
-}
-
-fn uses(written: &Written<'_>, role: &str, id: &ModelId) -> bool {
-    written.rosters.get(role).is_some_and(|roster| {
-        let primary = roster.primary.iter().any(|(model, _)| model == id);
-        primary || roster.fallbacks.iter().any(|f| f.model == *id)
-    })
-}
-
-/// Settings for a model that no roster names do nothing.
-fn check_provider_models(written: &Written<'_>, draft: &Draft, findings: &mut Findings) {
-    for (provider, configured) in &written.providers {
-        for (model, settings) in &configured.models {
-            let id = ModelId::new(&format!("{provider}/{model}"));
-            if id.is_ok_and(|id| draft.named.contains_key(&id)) {
-                continue;
-            }
-            let named = draft.named.keys().filter(|id| id.provider() == provider);
-            let how =
-                nearest(model, named.map(ModelId::model)).map(|m| format!("did you mean `{m}`?"));
-            let message = "no roster names this model".to_owned();
-            findings.warning(&settings.place, message, how);
-        }
-    }
 }
