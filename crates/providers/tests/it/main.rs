@@ -1,6 +1,17 @@
 //! The crate as its users see it: every fixture of `fixtures/wire`, round
 //! trips, and a client against real sockets.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that finds its test set up wrongly may fail it"
+)]
 
+mod client_answers;
+mod client_bounds;
+mod client_faults;
 mod fixtures;
+mod server;
+mod wire_cases;
 mod wire_classes;
+mod wire_requests;
+mod wire_roundtrip;
 mod wire_streams;

@@ -27,6 +27,7 @@ pub use answer_write::encode_response;
 pub use error::{RequestError, encode_error};
 pub use request_read::{ClientRequest, decode_request};
 pub use request_write::{encode_request, encode_request_for};
+pub(crate) use stream_read::events_of;
 pub use stream_read::{
     DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_EVENT_BYTES, StreamDecoder, StreamLimits,
 };

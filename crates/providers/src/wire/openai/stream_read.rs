@@ -322,7 +322,7 @@ impl StreamDecoder {
                 ("created", Value::Number(at)) if start.created == 0 => {
                     start.created = at.as_u64().unwrap_or(0);
                 }
-                (name, value) if value.is_null() || NOT_EXTRA.contains(&name) => {}
+                (name, _) if NOT_EXTRA.contains(&name) => {}
                 _ => {
                     start.extra.insert(name.clone(), value.clone());
                 }
