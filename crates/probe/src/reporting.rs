@@ -96,7 +96,7 @@ impl Reporting {
 
     /// Whether the published figures are of samples that may still be in the window of `live` slices.
     pub(crate) fn is_current(&self, now: Moment, live: u64) -> bool {
-        self.published.load(Ordering::Acquire) > now.slice.saturating_sub(live)
+        self.published.load(Ordering::Acquire).saturating_add(live) > now.slice.saturating_add(1)
     }
 
     /// Once a slice, and when a figure first becomes known.

@@ -1,0 +1,503 @@
+//! The window against the list that keeps everything (invariants 20, 22, 24-35).
+
+use std::time::Duration;
+
+use evenkeel_probe::{Counts, Edge, LatencyWindow, Observation, Verdict, WindowConfig};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::model::{ListWindow, Rules, Said};
+use crate::{at, ms, t0};
+
+const T95: u64 = 100;
+const T99: u64 = 250;
+const WINDOW: u64 = 1_600;
+
+fn config() -> WindowConfig {
+    WindowConfig::new(ms(T95), ms(T99), ms(WINDOW)).unwrap()
+}
+
+fn window() -> LatencyWindow {
+    LatencyWindow::new(config(), t0())
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Begin,
+    Overdue(usize),
+    Finish(usize),
+    Cancel(usize),
+    Record(u64),
+    Pass(u64),
+    Restart,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => Just(Op::Begin),
+        3 => (0..8_usize).prop_map(Op::Overdue),
+        3 => (0..8_usize).prop_map(Op::Finish),
+        2 => (0..8_usize).prop_map(Op::Cancel),
+        6 => prop_oneof![0..99_u64, 99..102_u64, 101..249_u64, 249..252_u64, 250..900_u64]
+            .prop_map(Op::Record),
+        5 => prop_oneof![5 => 0..60_u64, 2 => 90..260_u64, 1 => 1_500..4_000_u64].prop_map(Op::Pass),
+        1 => Just(Op::Restart),
+    ]
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    let confidence = prop_oneof![Just(0.0), Just(0.9), Just(0.999)];
+    (0..12_u64, confidence, any::<bool>()).prop_map(|(min_samples, confidence, spike)| Rules {
+        min_samples,
+        confidence,
+        spike,
+    })
+}
+
+/// An open attempt in the reference.
+struct Open {
+    obs: Observation,
+    began: u64,
+    counts: bool,
+    at95: bool,
+    at99: bool,
+}
+
+/// The window under test and the list, driven by the same calls.
+struct Pair {
+    window: LatencyWindow,
+    list: ListWindow,
+    open: Vec<Open>,
+    now: u64,
+}
+
+impl Pair {
+    fn new(rules: Rules) -> Self {
+        let min_samples = u32::try_from(rules.min_samples).unwrap();
+        let config = config()
+            .min_samples(min_samples)
+            .confidence(rules.confidence)
+            .unwrap()
+            .spike_detector(rules.spike);
+        Self {
+            window: LatencyWindow::new(config, t0()),
+            list: ListWindow::new(ms(WINDOW / 16), rules),
+            open: Vec::new(),
+            now: 0,
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let now = at(self.now);
+        match *op {
+            Op::Begin if self.open.len() < 8 => self.open.push(Open {
+                obs: self.window.begin(now),
+                began: self.now,
+                counts: true,
+                at95: false,
+                at99: false,
+            }),
+            Op::Overdue(i) if i < self.open.len() => {
+                self.window.overdue(&mut self.open[i].obs, now);
+                self.pass_limits(i);
+            }
+            Op::Finish(i) if i < self.open.len() => self.finish(i),
+            Op::Cancel(i) if i < self.open.len() => {
+                self.pass_limits(i);
+                let open = self.open.swap_remove(i);
+                self.window.cancel(open.obs, now);
+            }
+            Op::Begin | Op::Overdue(_) | Op::Finish(_) | Op::Cancel(_) => {}
+            Op::Record(latency) => {
+                self.window.record(ms(latency), now);
+                self.list.at95(ms(self.now), latency > T95);
+                self.list.at99(ms(self.now), latency > T99);
+            }
+            Op::Pass(millis) => self.now += millis,
+            Op::Restart => {
+                self.window.restart(now);
+                self.list.restart();
+                self.open.iter_mut().for_each(|open| open.counts = false);
+            }
+        }
+    }
+
+    /// What an open attempt's age has reached becomes an exceedance, once.
+    fn pass_limits(&mut self, i: usize) {
+        let open = &mut self.open[i];
+        let age = self.now - open.began;
+        if age >= T95 && !open.at95 {
+            open.at95 = true;
+            if open.counts {
+                self.list.at95(ms(self.now), true);
+            }
+        }
+        if age >= T99 && !open.at99 {
+            open.at99 = true;
+            if open.counts {
+                self.list.at99(ms(self.now), true);
+            }
+        }
+    }
+
+    fn finish(&mut self, i: usize) {
+        let open = self.open.swap_remove(i);
+        let latency = self.now - open.began;
+        if open.counts && !open.at95 {
+            self.list.at95(ms(self.now), latency > T95);
+        }
+        if open.counts && !open.at99 {
+            self.list.at99(ms(self.now), latency > T99);
+        }
+        self.window.finish(open.obs, at(self.now));
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let now = at(self.now);
+        let listed = self.list.counts(ms(self.now));
+        // T99 may be counted when T95 has left the window already: then shown at both.
+        let shown = Counts {
+            n95: listed.n95.max(listed.n99),
+            over95: listed.over95.max(listed.over99),
+            ..listed
+        };
+        let counts = self.window.counts(now);
+        prop_assert_eq!(counts, shown);
+        prop_assert!(counts.over99 <= counts.n99 && counts.n99 <= counts.n95);
+        prop_assert!(counts.over95 <= counts.n95);
+        prop_assert_eq!(
+            said(self.window.verdict(now)),
+            self.list.verdict(ms(self.now))
+        );
+        if let Verdict::Breached(breach) = self.window.verdict(now) {
+            prop_assert!(breach.exceedances <= breach.samples);
+        }
+        Ok(())
+    }
+}
+
+fn said(verdict: Verdict) -> Said {
+    match verdict {
+        Verdict::Unknown => Said::Unknown,
+        Verdict::Healthy => Said::Healthy,
+        Verdict::Breached(breach) => Said::Breached(breach.detector),
+    }
+}
+
+proptest! {
+    /// Invariants 20, 22, 25, 26, 26a, 26b, 28, 30: after any calls, counts and verdict are the list's.
+    #[test]
+    fn counts_and_verdict_are_those_of_a_plain_list(rules in rules(), ops in vec(op(), 0..200)) {
+        let mut pair = Pair::new(rules);
+        for op in ops {
+            pair.apply(&op);
+            pair.check()?;
+        }
+    }
+
+    /// Invariant 24, for windows that 16 does not divide as well.
+    #[test]
+    fn an_observation_leaves_between_one_slice_before_and_one_after_the_window(
+        window in 1..40_000_u64, recorded in 0..1_000_000_u64, later in 0..100_000_u64,
+    ) {
+        let config = WindowConfig::new(ms(1), ms(1), Duration::from_nanos(window)).unwrap();
+        let probe = LatencyWindow::new(config, t0());
+        let recorded = t0() + Duration::from_nanos(recorded);
+        probe.record(ms(0), recorded);
+        let n = probe.counts(recorded + Duration::from_nanos(later)).n95;
+        let slice = window.div_ceil(16);
+        if later < window - slice {
+            prop_assert_eq!(n, 1);
+        }
+        if later >= window + slice {
+            prop_assert_eq!(n, 0);
+        }
+    }
+
+    /// Invariant 27; only the minimum of samples can be reached by an observation under the limit.
+    #[test]
+    fn an_exceedance_never_clears_and_an_observation_under_the_limit_never_raises(
+        confidence in prop_oneof![Just(0.0), Just(0.95), Just(0.999)],
+        latencies in vec(prop_oneof![Just(50_u64), Just(150), Just(300)], 1..150),
+    ) {
+        let config = config().confidence(confidence).unwrap().min_samples(0);
+        let probe = LatencyWindow::new(config, t0());
+        for latency in latencies {
+            let before = probe.verdict(t0()).is_breached();
+            probe.record(ms(latency), t0());
+            let after = probe.verdict(t0()).is_breached();
+            if latency > T99 {
+                prop_assert!(after || !before);
+            }
+            if latency < T95 {
+                prop_assert!(before || !after);
+            }
+        }
+    }
+
+    /// Invariant 32.
+    #[test]
+    fn recording_in_one_window_changes_no_other(ops in vec(op(), 0..100)) {
+        let rules = Rules { min_samples: 5, confidence: 0.999, spike: true };
+        let other = window();
+        other.record(ms(300), t0());
+        let before = (other.counts(t0()), other.verdict(t0()), other.report(t0()));
+        let mut pair = Pair::new(rules);
+        for op in ops {
+            pair.apply(&op);
+        }
+        prop_assert_eq!(before, (other.counts(t0()), other.verdict(t0()), other.report(t0())));
+    }
+
+    /// Invariant 33.
+    #[test]
+    fn edges_alternate_and_follow_the_verdict(ops in vec(op(), 0..150), looks in 1..4_usize) {
+        let rules = Rules { min_samples: 5, confidence: 0.999, spike: true };
+        let mut pair = Pair::new(rules);
+        let mut in_episode = false;
+        for op in ops {
+            pair.apply(&op);
+            for look in 0..looks {
+                let (verdict, edge) = pair.window.judge(at(pair.now));
+                prop_assert_eq!(verdict, pair.window.verdict(at(pair.now)));
+                match edge {
+                    Some(Edge::Breached(breach)) => {
+                        prop_assert!(!in_episode && look == 0);
+                        prop_assert_eq!(verdict, Verdict::Breached(breach));
+                        in_episode = true;
+                    }
+                    Some(Edge::Cleared) => {
+                        prop_assert!(in_episode && look == 0);
+                        in_episode = false;
+                    }
+                    None => {}
+                }
+                prop_assert_eq!(in_episode, verdict.is_breached());
+            }
+        }
+    }
+
+    /// Invariant 26b, however the attempts begun before end.
+    #[test]
+    fn no_attempt_begun_before_a_restart_counts(
+        ages in vec((0..600_u64, 0..3_u8), 1..20), after in vec(0..90_u64, 0..4),
+    ) {
+        let probe = window();
+        let open: Vec<_> = ages.iter().map(|_| probe.begin(t0())).collect();
+        probe.restart(at(1));
+        for latency in &after {
+            probe.record(ms(*latency), at(600));
+        }
+        for (mut obs, (age, how)) in open.into_iter().zip(ages) {
+            match how {
+                0 => probe.overdue(&mut obs, at(age)),
+                1 => probe.finish(obs, at(age)),
+                _ => probe.cancel(obs, at(age)),
+            }
+        }
+        let n = after.len() as u64;
+        let expected = Counts { n95: n, over95: 0, n99: n, over99: 0 };
+        prop_assert_eq!(probe.counts(at(600)), expected);
+        prop_assert_eq!(probe.verdict(at(600)), Verdict::Unknown);
+        prop_assert_eq!(probe.p95_since_run(at(600)), None);
+    }
+}
+
+#[test]
+fn inv25_below_the_floors_it_is_never_healthy() {
+    let probe = window();
+    for n in 1..=100 {
+        probe.record(ms(10), t0());
+        let expected = if n < 100 {
+            Verdict::Unknown
+        } else {
+            Verdict::Healthy
+        };
+        assert_eq!(probe.verdict(t0()), expected, "{n}");
+        let report = probe.report(t0());
+        assert_eq!(report.p95_indicative, n < 20);
+        assert_eq!(report.p99_indicative, n < 100);
+    }
+}
+
+#[test]
+fn inv25_a_minimum_above_the_floors_is_one_for_healthy_too() {
+    let probe = LatencyWindow::new(config().min_samples(120), t0());
+    for _ in 0..119 {
+        probe.record(ms(10), t0());
+    }
+    assert_eq!(probe.verdict(t0()), Verdict::Unknown);
+    probe.record(ms(10), t0());
+    assert_eq!(probe.verdict(t0()), Verdict::Healthy);
+}
+
+#[test]
+fn inv26_one_slow_call_of_five_never_breaches_and_four_of_five_do() {
+    let config = config().spike_detector(false);
+    let probe = LatencyWindow::new(config, t0());
+    for latency in [50, 9_000, 150, 150] {
+        probe.record(ms(latency), t0());
+        assert!(!probe.verdict(t0()).is_breached());
+    }
+    probe.record(ms(150), t0());
+    let Verdict::Breached(breach) = probe.verdict(t0()) else {
+        panic!("4 over in 5 is a breach")
+    };
+    assert_eq!((breach.detector.as_str(), breach.limit), ("p95", ms(T95)));
+    assert_eq!((breach.samples, breach.exceedances), (5, 4));
+}
+
+#[test]
+fn inv26_a_p99_breach_names_its_own_limit_and_numbers() {
+    let probe = window();
+    for i in 0..60 {
+        // Slow calls far apart, too few for p95; each of them far over T99.
+        probe.record(ms(if i % 12 == 11 { 900 } else { 10 }), t0());
+        // K(60, 0.99, 0.001) is 5, as K(48 ..) is; K(60, 0.95, 0.001) is 10.
+        assert_eq!(probe.verdict(t0()).is_breached(), i == 59, "{i}");
+    }
+    let Verdict::Breached(breach) = probe.verdict(t0()) else {
+        panic!("5 over in 60 is a breach of p99")
+    };
+    assert_eq!((breach.detector.as_str(), breach.limit), ("p99", ms(T99)));
+    assert_eq!((breach.samples, breach.exceedances), (60, 5));
+}
+
+#[test]
+fn inv28_an_open_attempt_counts_at_the_instant_its_age_reaches_the_limit_and_once() {
+    let probe = window();
+    let mut obs = probe.begin(at(40));
+    assert_eq!((obs.began(), obs.age(at(50))), (at(40), ms(10)));
+    assert_eq!(probe.next_due(&obs), Some(at(140)));
+    probe.overdue(&mut obs, at(139) + Duration::from_nanos(999_999));
+    assert_eq!(probe.counts(at(140)), Counts::default());
+
+    probe.overdue(&mut obs, at(140));
+    probe.overdue(&mut obs, at(141));
+    let at_t95 = Counts {
+        n95: 1,
+        over95: 1,
+        ..Counts::default()
+    };
+    assert_eq!(probe.counts(at(141)), at_t95);
+
+    assert_eq!(probe.next_due(&obs), Some(at(290)));
+    probe.overdue(&mut obs, at(290));
+    let at_both = Counts {
+        n99: 1,
+        over99: 1,
+        ..at_t95
+    };
+    assert_eq!(probe.counts(at(290)), at_both);
+    assert_eq!(probe.next_due(&obs), None);
+
+    probe.finish(obs, at(400));
+    assert_eq!(probe.counts(at(400)), at_both);
+}
+
+#[test]
+fn inv28_an_attempt_overdue_at_t95_that_answers_before_t99_is_under_it() {
+    let probe = window();
+    let mut obs = probe.begin(t0());
+    probe.overdue(&mut obs, at(T95));
+    probe.finish(obs, at(T99));
+    let expected = Counts {
+        n95: 1,
+        over95: 1,
+        n99: 1,
+        over99: 0,
+    };
+    assert_eq!(probe.counts(at(T99)), expected);
+}
+
+#[test]
+fn an_answer_at_exactly_the_limit_is_not_above_it() {
+    let probe = window();
+    let obs = probe.begin(t0());
+    probe.finish(obs, at(T95));
+    assert_eq!(probe.counts(at(T95)).over95, 0);
+}
+
+#[test]
+fn inv29_stalled_attempts_alone_are_a_breach_though_nothing_has_answered() {
+    let probe = LatencyWindow::new(config().spike_detector(false), t0());
+    let mut stalled: Vec<_> = (0..5).map(|i| probe.begin(at(i))).collect();
+    for (i, obs) in (0_u64..).zip(&mut stalled) {
+        assert!(!probe.verdict(at(T95 + i)).is_breached());
+        probe.overdue(obs, at(T95 + i));
+    }
+    assert!(probe.verdict(at(T95 + 4)).is_breached());
+}
+
+#[test]
+fn inv30_a_cancelled_attempt_is_what_its_age_had_reached() {
+    for (age, n95, n99) in [(99, 0, 0), (100, 1, 0), (249, 1, 0), (250, 1, 1)] {
+        let probe = window();
+        let obs = probe.begin(t0());
+        probe.cancel(obs, at(age));
+        let expected = Counts {
+            n95,
+            over95: n95,
+            n99,
+            over99: n99,
+        };
+        assert_eq!(probe.counts(at(age)), expected, "{age}");
+        assert_eq!(probe.report(at(age)).samples, n95, "{age}");
+    }
+}
+
+#[test]
+fn inv31_an_error_before_the_limit_adds_nothing_and_a_timeout_past_it_one_exceedance() {
+    let probe = window();
+    let error = probe.begin(t0());
+    probe.cancel(error, at(20));
+    assert_eq!(probe.counts(at(20)), Counts::default());
+
+    let mut timed_out = probe.begin(t0());
+    probe.overdue(&mut timed_out, at(T95));
+    probe.cancel(timed_out, at(200));
+    let counts = probe.counts(at(200));
+    assert_eq!((counts.n95, counts.over95, counts.n99), (1, 1, 0));
+}
+
+#[test]
+fn inv35_after_a_window_without_records_it_is_unknown_but_a_spike_breach_stays() {
+    let probe = window();
+    for _ in 0..200 {
+        probe.record(ms(10), t0());
+    }
+    assert_eq!(probe.verdict(t0()), Verdict::Healthy);
+    assert_eq!(probe.verdict(at(WINDOW + 100)), Verdict::Unknown);
+    assert_eq!(probe.counts(at(WINDOW + 100)), Counts::default());
+
+    for _ in 0..5 {
+        probe.record(ms(150), at(WINDOW + 100));
+    }
+    let long_after = at(100 * WINDOW);
+    let Verdict::Breached(breach) = probe.verdict(long_after) else {
+        panic!("a spike breach does not end by itself")
+    };
+    assert_eq!((breach.detector.as_str(), breach.samples), ("spike", 0));
+    probe.restart(long_after);
+    assert_eq!(probe.verdict(long_after), Verdict::Unknown);
+}
+
+#[test]
+fn a_restart_ends_the_episode_with_an_edge() {
+    let probe = window();
+    (0..5).for_each(|_| probe.record(ms(300), t0()));
+    assert!(matches!(probe.judge(t0()), (_, Some(Edge::Breached(_)))));
+    probe.restart(t0());
+    assert_eq!(probe.judge(t0()), (Verdict::Unknown, Some(Edge::Cleared)));
+    assert_eq!(probe.judge(t0()), (Verdict::Unknown, None));
+}
+
+#[test]
+fn an_observation_dropped_unfinished_counts_only_what_was_overdue() {
+    let probe = window();
+    let mut obs = probe.begin(t0());
+    probe.overdue(&mut obs, at(T95));
+    drop(obs);
+    drop(probe.begin(t0()));
+    assert_eq!(probe.counts(at(1_000)).n95, 1);
+}
