@@ -1,1 +1,21 @@
 #![doc = include_str!("../README.md")]
+
+mod answer;
+mod attempt;
+mod build;
+mod call;
+mod drive;
+mod error;
+mod explain;
+mod health;
+mod keep;
+mod pace;
+mod prober;
+mod role;
+mod router;
+
+pub use crate::answer::{Answer, AnswerStream};
+pub use crate::build::{BuildError, RouterBuilder};
+pub use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
+pub use crate::explain::{Explanation, RungState};
+pub use crate::router::Router;

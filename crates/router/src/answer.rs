@@ -1,0 +1,153 @@
+//! What a call gives back.
+
+use crate::attempt::{Slot, Upstream, or_broken};
+use crate::call::Call;
+use crate::drive::{Winning, Won, hear, now};
+use evenkeel_core::{ChatResponse, Failure, Meta, StreamEvent, Trail};
+use futures_core::Stream;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::time::{Sleep, sleep_until};
+
+/// A whole answer, who gave it and how that came about.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The answer.
+    pub response: ChatResponse,
+    /// Who gave it.
+    pub meta: Meta,
+    /// Everything that happened.
+    pub trail: Arc<Trail>,
+}
+
+/// A committed stream: its first events are there, the rest follows.
+///
+/// It ends with [`StreamEvent::End`], or with one `Err` where the answer broke
+/// off after the commit; it never just ends. The stall clock and the deadline
+/// go on. Dropping it before its end closes the upstream connection.
+pub struct AnswerStream {
+    call: Call,
+    index: usize,
+    meta: Meta,
+    ready: VecDeque<StreamEvent>,
+    /// None: the whole answer was held and is in `ready`, or the stream is over.
+    rest: Option<Box<Slot>>,
+    timer: Pin<Box<Sleep>>,
+    /// What the timer stands at.
+    armed: Instant,
+}
+
+impl fmt::Debug for AnswerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerStream")
+            .field("meta", &self.meta)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Answer {
+    pub(crate) fn new(won: Won) -> Self {
+        let trail = won.call.trail();
+        let response = match won.answer {
+            Winning::Whole(response) => *response,
+            Winning::Stream(_) | Winning::Held(_) => {
+                unreachable!("a call for a whole answer is won by a whole answer")
+            }
+        };
+        Self {
+            response,
+            meta: won.meta,
+            trail,
+        }
+    }
+}
+
+impl AnswerStream {
+    pub(crate) fn new(won: Won) -> Self {
+        let (ready, rest) = match won.answer {
+            Winning::Stream(mut slot) => (std::mem::take(&mut slot.held), Some(slot)),
+            Winning::Held(events) => (events, None),
+            Winning::Whole(_) => unreachable!("a call for a stream is won by a stream"),
+        };
+        let armed = now();
+        Self {
+            call: won.call,
+            index: won.index,
+            meta: won.meta,
+            ready: ready.into(),
+            rest,
+            timer: Box::pin(sleep_until(tokio::time::Instant::from_std(armed))),
+            armed,
+        }
+    }
+
+    /// Who answers, and why.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// What has happened so far.
+    pub fn trail(&self) -> Arc<Trail> {
+        self.call.trail()
+    }
+
+    fn broke(&mut self, failure: Failure) -> Poll<Option<Result<StreamEvent, Failure>>> {
+        self.rest = None;
+        self.call.broke(self.index, &failure, &self.meta, now());
+        Poll::Ready(Some(Err(failure)))
+    }
+
+    fn take(&mut self, event: Upstream) -> Poll<Option<Result<StreamEvent, Failure>>> {
+        match event {
+            Upstream::Event(event) => {
+                hear(&mut self.call, self.index, &event, now());
+                if event == StreamEvent::End {
+                    self.rest = None;
+                    self.call.completed(self.index, &self.meta, now());
+                }
+                Poll::Ready(Some(Ok(event)))
+            }
+            Upstream::Failed(failure) => self.broke(failure),
+            Upstream::Whole(_) => unreachable!("a stream gives events"),
+        }
+    }
+}
+
+impl Stream for AnswerStream {
+    type Item = Result<StreamEvent, Failure>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if let Some(event) = this.ready.pop_front() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        let Some(slot) = this.rest.as_mut() else {
+            return Poll::Ready(None);
+        };
+        if let Poll::Ready(event) = slot.events.as_mut().poll_next(cx) {
+            return this.take(or_broken(event));
+        }
+        loop {
+            let now = now();
+            if let Some(failure) = this.call.clock_ran_out(this.index, now) {
+                return this.broke(failure);
+            }
+            let due = this.call.next_clock(now);
+            if due != this.armed {
+                this.armed = due;
+                let due = tokio::time::Instant::from_std(due);
+                this.timer.as_mut().reset(due);
+            }
+            if this.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            // Spent: it must be armed anew.
+            this.armed = now;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The upstream side of attempts: what comes back, as one stream of events each.
+
+use evenkeel_core::{
+    Accumulator, ChatResponse, Class, Failure, Provider, ProviderCall, StreamEvent,
+};
+use futures_core::Stream;
+use futures_util::StreamExt;
+use futures_util::future::poll_fn;
+use futures_util::stream::{self, BoxStream};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// What an attempt's provider gives back.
+#[derive(Debug)]
+pub(crate) enum Upstream {
+    /// The next event of a stream.
+    Event(StreamEvent),
+    /// The whole answer.
+    Whole(Box<ChatResponse>),
+    /// The end of it.
+    Failed(Failure),
+}
+
+/// The events of one attempt. Dropping it closes its connection.
+pub(crate) type UpstreamEvents = BoxStream<'static, Upstream>;
+
+/// Asks a provider. Nothing is sent before the first poll.
+pub(crate) fn ask(
+    provider: Arc<dyn Provider>,
+    call: ProviderCall,
+    streaming: bool,
+) -> UpstreamEvents {
+    if streaming {
+        return stream::once(async move { provider.stream(call).await })
+            .flat_map(|opened| match opened {
+                Ok(events) => events
+                    .map(|item| item.map_or_else(Upstream::Failed, Upstream::Event))
+                    .boxed(),
+                Err(failure) => stream::once(async { Upstream::Failed(failure) }).boxed(),
+            })
+            .boxed();
+    }
+    stream::once(async move {
+        match provider.complete(call).await {
+            Ok(response) => Upstream::Whole(Box::new(response)),
+            Err(failure) => Upstream::Failed(failure),
+        }
+    })
+    .boxed()
+}
+
+/// The next event of a stream; a stream that just ends was broken off.
+pub(crate) fn or_broken(event: Option<Upstream>) -> Upstream {
+    event.unwrap_or_else(|| {
+        Upstream::Failed(Failure::new(
+            Class::Transient,
+            "the stream was broken off before the answer was complete",
+        ))
+    })
+}
+
+/// One attempt's upstream and what it has given so far.
+pub(crate) struct Slot {
+    pub(crate) index: usize,
+    pub(crate) events: UpstreamEvents,
+    /// Adds the events up, to judge and to deliver the whole answer.
+    pub(crate) sum: Accumulator,
+    /// The events themselves, where the caller is to have them.
+    pub(crate) held: Vec<StreamEvent>,
+}
+
+/// The upstreams of a call that are open.
+#[derive(Default)]
+pub(crate) struct Open(Vec<Slot>);
+
+impl Open {
+    pub(crate) fn add(&mut self, index: usize, events: UpstreamEvents) {
+        self.0.push(Slot {
+            index,
+            events,
+            sum: Accumulator::default(),
+            held: Vec::new(),
+        });
+    }
+
+    /// Takes an attempt's upstream out, to go on with it or to drop it.
+    pub(crate) fn take(&mut self, index: usize) -> Option<Slot> {
+        let at = self.0.iter().position(|s| s.index == index)?;
+        Some(self.0.remove(at))
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Slot> {
+        self.0.iter_mut().find(|s| s.index == index)
+    }
+
+    /// The next event of any attempt, the oldest attempt's first. Pends for
+    /// ever while none is open. Cancel safe: an event is taken only when returned.
+    pub(crate) async fn next(&mut self) -> (usize, Upstream) {
+        poll_fn(|cx| {
+            for slot in &mut self.0 {
+                if let Poll::Ready(event) = Pin::new(&mut slot.events).poll_next(cx) {
+                    return Poll::Ready((slot.index, or_broken(event)));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,430 @@
+//! Building a router from a configuration and its providers.
+
+use crate::call::Unit;
+use crate::drive::now;
+use crate::health::{ModelHealth, ProviderHealth};
+use crate::prober::Prober;
+use crate::role::{Measure, Role, Rung, Surroundings, limits};
+use crate::router::{Inner, Router};
+use evenkeel_breaker::{
+    Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
+};
+use evenkeel_core::{
+    Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock,
+};
+use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
+use evenkeel_roster::{
+    BreakerPolicy, Config, Dialect, ModelConfig, PolicyError, ProviderConfig, RoleConfig,
+    RolePolicy, RungConfig,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Why a router can't be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A rung's provider was not handed in.
+    #[error("role `{role}`: no provider `{provider}` was given for model `{model}`")]
+    MissingProvider {
+        /// The role.
+        role: String,
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: ModelId,
+    },
+    /// A role without rungs.
+    #[error("role `{0}` has no model")]
+    EmptyRoster(String),
+    /// A policy that contradicts itself.
+    #[error("role `{role}`")]
+    Policy {
+        /// The role.
+        role: String,
+        /// What is wrong.
+        #[source]
+        source: PolicyError,
+    },
+    /// A window or restoration setting out of range.
+    #[error("role `{role}`")]
+    Window {
+        /// The role.
+        role: String,
+        /// What is wrong.
+        #[source]
+        source: evenkeel_probe::ConfigError,
+    },
+    /// A breaker or budget setting out of range.
+    #[error("{of}")]
+    Breaker {
+        /// The model, provider or role it is for.
+        of: String,
+        /// What is wrong.
+        #[source]
+        source: evenkeel_breaker::ConfigError,
+    },
+}
+
+/// Collects what a router needs.
+#[derive(Debug)]
+#[must_use]
+pub struct RouterBuilder<'a> {
+    config: &'a Config,
+    providers: HashMap<String, Arc<dyn Provider>>,
+    observer: Arc<dyn Observer>,
+    clock: Arc<dyn Clock>,
+    seed: u64,
+}
+
+impl<'a> RouterBuilder<'a> {
+    pub(crate) fn new(config: &'a Config) -> Self {
+        Self {
+            config,
+            providers: HashMap::new(),
+            observer: Arc::new(NoObserver),
+            clock: Arc::new(SystemClock),
+            seed: 0,
+        }
+    }
+
+    /// Hands in the provider of that name.
+    pub fn provider(mut self, name: &str, provider: Arc<dyn Provider>) -> Self {
+        self.providers.insert(name.to_owned(), provider);
+        self
+    }
+
+    /// Who hears of everything; nobody by default.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// The calendar clock, for end-of-life dates; the machine's by default.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Seed of every jitter; 0 by default. Give each process its own.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Builds the router and starts its prober on the current runtime.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the configuration contradicts itself or a provider is missing.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn build(self) -> Result<Router, BuildError> {
+        let stop = CancellationToken::new();
+        let around = Surroundings {
+            observer: self.observer,
+            clock: self.clock,
+            wake_prober: Arc::new(Notify::new()),
+            tasks: TaskTracker::new(),
+        };
+        let mut assembly = Assembly {
+            config: self.config,
+            providers: self.providers,
+            around: around.clone(),
+            seeds: fastrand::Rng::with_seed(self.seed),
+            now: now(),
+        };
+        let models = assembly.models()?;
+        let mut roles = BTreeMap::new();
+        for (name, config) in &self.config.roles {
+            let role = assembly.role(config, &models)?;
+            roles.insert(name.clone(), Arc::new(role));
+        }
+        let jitter = Mutex::new(assembly.seeds);
+        let unit = Unit(Arc::new(move || {
+            let mut rng = jitter.lock().unwrap_or_else(PoisonError::into_inner);
+            rng.f64()
+        }));
+        let prober = Prober::new(
+            roles.values().cloned().collect(),
+            around.clone(),
+            unit.clone(),
+        );
+        around.tasks.spawn(prober.run(stop.clone()));
+        Ok(Router::new(Inner {
+            roles,
+            unit,
+            tasks: around.tasks,
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+        }))
+    }
+}
+
+/// A router being put together.
+struct Assembly<'a> {
+    config: &'a Config,
+    providers: HashMap<String, Arc<dyn Provider>>,
+    around: Surroundings,
+    seeds: fastrand::Rng,
+    now: Instant,
+}
+
+impl Assembly<'_> {
+    /// The health of every model that a role names.
+    fn models(&mut self) -> Result<BTreeMap<ModelId, Arc<ModelHealth>>, BuildError> {
+        let mut providers: BTreeMap<&str, Arc<ProviderHealth>> = BTreeMap::new();
+        let mut models: BTreeMap<ModelId, Arc<ModelHealth>> = BTreeMap::new();
+        for role in self.config.roles.values() {
+            for rung in &role.rungs {
+                let id = &rung.model;
+                if models.contains_key(id) {
+                    continue;
+                }
+                let provider = if let Some(known) = providers.get(id.provider()) {
+                    known.clone()
+                } else {
+                    let fresh = self.provider_health(&role.name, id)?;
+                    providers.insert(id.provider(), fresh.clone());
+                    fresh
+                };
+                let model = self.model_health(id, provider)?;
+                models.insert(id.clone(), Arc::new(model));
+            }
+        }
+        for (name, provider) in providers {
+            let own = models.values().filter(|m| m.id.provider() == name);
+            let own = own.map(Arc::downgrade).collect();
+            provider.models.set(own).expect("set once, here");
+        }
+        Ok(models)
+    }
+
+    fn provider_health(
+        &mut self,
+        role: &str,
+        model: &ModelId,
+    ) -> Result<Arc<ProviderHealth>, BuildError> {
+        let name = model.provider();
+        let Some(provider) = self.providers.get(name).cloned() else {
+            return Err(BuildError::MissingProvider {
+                role: role.to_owned(),
+                provider: name.to_owned(),
+                model: model.clone(),
+            });
+        };
+        let config = self.config.providers.get(name).cloned();
+        let config = config.unwrap_or_else(|| ProviderConfig::new(name, Dialect::OpenAi));
+        let name: Arc<str> = Arc::from(name);
+        let wrong = |source| BuildError::Breaker {
+            of: format!("provider `{name}`"),
+            source,
+        };
+        let breaker = breaker(&config.breaker, self.seeds.u64(..), self.now)
+            .map_err(wrong)?
+            .with_listener(listener(&self.around, name.clone(), None, None));
+        let budget = &config.retry_budget;
+        let retries = RetryBudget::new(budget.ratio, budget.reserve, budget.window, self.now)
+            .map_err(wrong)?;
+        Ok(Arc::new(ProviderHealth::new(
+            name.clone(),
+            provider,
+            config.propagate,
+            Arc::new(breaker),
+            retries,
+            self.now,
+        )))
+    }
+
+    fn model_health(
+        &mut self,
+        id: &ModelId,
+        provider: Arc<ProviderHealth>,
+    ) -> Result<ModelHealth, BuildError> {
+        let config = self.config.models.get(id).cloned();
+        let config = config.unwrap_or_else(|| ModelConfig::new(id.clone()));
+        let wrong = |source| BuildError::Breaker {
+            of: format!("model `{id}`"),
+            source,
+        };
+        let breaker = breaker(&config.breaker, self.seeds.u64(..), self.now)
+            .map_err(wrong)?
+            .with_listener(listener(
+                &self.around,
+                provider.name.clone(),
+                Some(id),
+                None,
+            ));
+        let cooldown = &config.cooldown;
+        let cooldown =
+            Cooldown::new(cooldown.base, cooldown.growth, cooldown.cap).map_err(wrong)?;
+        Ok(ModelHealth {
+            id: id.clone(),
+            wire_name: Arc::from(id.model()),
+            provider,
+            breaker: Arc::new(breaker),
+            cooldown,
+            hold: crate::health::Hold::default(),
+            capacity: Arc::new(Semaphore::new(
+                config.max_concurrency.min(Semaphore::MAX_PERMITS),
+            )),
+            config,
+        })
+    }
+
+    fn role(
+        &mut self,
+        config: &RoleConfig,
+        models: &BTreeMap<ModelId, Arc<ModelHealth>>,
+    ) -> Result<Role, BuildError> {
+        if config.rungs.is_empty() {
+            return Err(BuildError::EmptyRoster(config.name.clone()));
+        }
+        let name: Arc<str> = Arc::from(config.name.as_str());
+        config
+            .policy
+            .validate()
+            .map_err(|source| BuildError::Policy {
+                role: config.name.clone(),
+                source,
+            })?;
+        let rungs = config
+            .rungs
+            .iter()
+            .map(|rung| {
+                let model = models[&rung.model].clone();
+                self.rung(&name, &config.policy, rung, model)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let hedge = &config.policy.hedge;
+        let hedges =
+            HedgeBudget::new(hedge.budget, hedge.burst).map_err(|source| BuildError::Breaker {
+                of: format!("role `{name}`: hedge budget"),
+                source,
+            })?;
+        Ok(Role::new(
+            name,
+            config.policy.clone(),
+            rungs,
+            hedges,
+            self.around.clone(),
+        ))
+    }
+
+    fn rung(
+        &mut self,
+        role: &Arc<str>,
+        policy: &RolePolicy,
+        config: &RungConfig,
+        model: Arc<ModelHealth>,
+    ) -> Result<Rung, BuildError> {
+        let wrong = |source| BuildError::Window {
+            role: role.to_string(),
+            source,
+        };
+        let window = |measure| -> Result<LatencyWindow, evenkeel_probe::ConfigError> {
+            let (p95, p99) = limits(policy, measure);
+            let config = WindowConfig::new(p95, p99, policy.window)?
+                .min_samples(policy.min_samples)
+                .confidence(policy.confidence)?
+                .spike_detector(policy.spike_detector);
+            Ok(LatencyWindow::new(config, self.now))
+        };
+        let total = window(Measure::Total).map_err(wrong)?;
+        let first_token = window(Measure::FirstToken).map_err(wrong)?;
+        let recovery = Recovery::new(recovery(policy)).map_err(wrong)?;
+        let semantic = breaker(&model.config.breaker, self.seeds.u64(..), self.now)
+            .map_err(|source| BuildError::Breaker {
+                of: format!("role `{role}`, model `{}`", model.id),
+                source,
+            })?
+            .with_listener(listener(
+                &self.around,
+                model.provider.name.clone(),
+                Some(&model.id),
+                Some(role),
+            ));
+        Ok(Rung::new(
+            model,
+            config.capability_score,
+            config.median_latency,
+            (total, first_token),
+            Arc::new(semantic),
+            recovery,
+        ))
+    }
+}
+
+fn recovery(policy: &RolePolicy) -> RecoveryConfig {
+    let restore = &policy.restore;
+    RecoveryConfig {
+        probe_interval: restore.probe_interval,
+        restore_below: restore.restore_below,
+        restore_after: restore.restore_after,
+        canary: restore.canary.clone(),
+        canary_samples: restore.canary_samples,
+        canary_max: restore.canary_max,
+        hold: restore.hold,
+        growth: restore.growth,
+        probe_interval_cap: restore.probe_interval_cap,
+        reset_after: restore.reset_after,
+        ..RecoveryConfig::default()
+    }
+}
+
+fn breaker(
+    policy: &BreakerPolicy,
+    seed: u64,
+    now: Instant,
+) -> Result<Breaker, evenkeel_breaker::ConfigError> {
+    Breaker::new(
+        BreakerConfig {
+            failure_threshold: policy.failure_threshold,
+            success_threshold: policy.success_threshold,
+            open: policy.open,
+            growth: policy.growth,
+            open_cap: policy.open_cap,
+            jitter: policy.jitter,
+            reset_after: policy.reset_after,
+            half_open_timeout: policy.half_open_timeout,
+            rate: Some(RateRule {
+                failure_rate: policy.failure_rate,
+                min_calls: policy.min_calls,
+                window: RateWindow::Time(policy.window),
+                slow: None,
+            }),
+        },
+        seed,
+        now,
+    )
+}
+
+/// Tells the observer of a breaker's transitions.
+fn listener(
+    around: &Surroundings,
+    provider: Arc<str>,
+    model: Option<&ModelId>,
+    role: Option<&Arc<str>>,
+) -> impl Fn(&Transition) + Send + Sync + 'static {
+    let observer = around.observer.clone();
+    let model = model.cloned();
+    let role = role.cloned();
+    move |t: &Transition| {
+        observer.on(&Event {
+            at: t.at,
+            call: None,
+            kind: EventKind::BreakerTransition {
+                provider: provider.clone(),
+                model: model.clone(),
+                role: role.clone(),
+                from: t.from.as_str(),
+                to: t.to.as_str(),
+                retry_in: t.retry_in,
+            },
+        });
+    }
+}

@@ -1,0 +1,228 @@
+//! Which rung is asked next.
+
+use super::{Call, Planned};
+use crate::error::RungEndKind;
+use crate::health::Permits;
+use evenkeel_core::{AttemptKind, Class, Refusal, TrailStep};
+use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
+
+impl Call {
+    /// Whether this call has asked the rung already.
+    fn tried(&self, rung: usize) -> bool {
+        self.attempts.iter().any(|a| a.rung == rung)
+    }
+
+    /// Why this call can't ask the rung as of `now`, benching and capacity left out.
+    fn refusal(&self, rung: usize, now: Instant) -> Option<Refusal> {
+        if self.tried(rung) {
+            return Some(Refusal::Tried);
+        }
+        let model = &self.role.rungs[rung].model;
+        let failed = self
+            .failed_providers
+            .iter()
+            .find(|(provider, _)| *provider == model.provider.name);
+        if let Some((_, class)) = failed {
+            return Some(Refusal::ProviderFailed(*class));
+        }
+        if let Some(window) = model.config.context_window {
+            let needed = self.overflowed.map_or(self.tokens, |w| w.saturating_add(1));
+            let needed = needed.max(self.tokens);
+            if needed > window {
+                return Some(Refusal::ContextWindow { needed, window });
+            }
+        }
+        self.role.refusal(rung, now, self.today)
+    }
+
+    fn full(&self, rung: usize) -> bool {
+        self.role.rungs[rung].model.capacity.available_permits() == 0
+    }
+
+    fn benched(&self, rung: usize) -> bool {
+        self.role.rungs[rung].recovery.benched()
+    }
+
+    /// The best rung other than `except` that could be asked now; benched
+    /// rungs are passed over.
+    pub(super) fn next_usable(&self, except: usize, now: Instant) -> Option<usize> {
+        (0..self.role.rungs.len()).find(|&rung| {
+            rung != except
+                && !self.benched(rung)
+                && !self.full(rung)
+                && self.refusal(rung, now).is_none()
+        })
+    }
+
+    /// The best benched rung other than `except` that could be asked now.
+    pub(super) fn last_resort(&self, except: usize, now: Instant) -> Option<usize> {
+        (0..self.role.rungs.len()).find(|&rung| {
+            rung != except
+                && self.benched(rung)
+                && !self.full(rung)
+                && self.refusal(rung, now).is_none()
+        })
+    }
+
+    /// Permits for an attempt, with a place it has queued for if it has. A
+    /// retry is not refused by a cooldown: it waited.
+    pub(super) fn permits(
+        &self,
+        rung: usize,
+        kind: AttemptKind,
+        place: Option<OwnedSemaphorePermit>,
+        now: Instant,
+    ) -> Result<Permits, Refusal> {
+        if kind != AttemptKind::Retry
+            && let Some(refusal) = self.refusal(rung, now)
+        {
+            return Err(refusal);
+        }
+        let at = &self.role.rungs[rung];
+        let capacity = if let Some(place) = place {
+            place
+        } else {
+            let place = at.model.capacity.clone().try_acquire_owned();
+            place.map_err(|_| Refusal::AtCapacity)?
+        };
+        let semantic = at.semantic.admit_owned(now);
+        let semantic = semantic.map_err(|r| Refusal::SemanticBreakerOpen(r.retry_in))?;
+        let breakers = at.model.admit(now)?;
+        Ok(Permits {
+            breakers,
+            semantic,
+            capacity,
+        })
+    }
+
+    /// Asks the best rung that is left: first those not benched, then, as the
+    /// last resort, the benched ones. None means every rung refused.
+    pub(super) fn start_next(&mut self, kind: AttemptKind, now: Instant) -> Option<usize> {
+        for last_resort in [false, true] {
+            for rung in 0..self.role.rungs.len() {
+                if self.tried(rung) {
+                    continue;
+                }
+                if self.benched(rung) != last_resort {
+                    if !last_resort {
+                        self.note_skipped(rung, Refusal::Benched, now);
+                    }
+                    continue;
+                }
+                let kind = if last_resort {
+                    AttemptKind::LastResort
+                } else {
+                    kind
+                };
+                match self.start(rung, kind, now) {
+                    Ok(index) => return Some(index),
+                    Err(refusal) => self.note_refused(rung, refusal, now),
+                }
+            }
+        }
+        None
+    }
+
+    /// Goes on with the next rung, or waits for one, or ends the call.
+    pub(super) fn go_on(&mut self, kind: AttemptKind, now: Instant) {
+        if self.start_next(kind, now).is_some() {
+            return;
+        }
+        if self.any_running() || self.wait_for_place(kind, now) || self.wait_for_cooldown(now) {
+            return;
+        }
+        self.end_exhausted(now);
+    }
+
+    /// Queues for a rung that only lacks a free place, up to its patience.
+    fn wait_for_place(&mut self, kind: AttemptKind, now: Instant) -> bool {
+        let rungs = 0..self.role.rungs.len();
+        let rung = rungs
+            .into_iter()
+            .find(|&r| self.full(r) && self.refusal(r, now).is_none());
+        let Some(rung) = rung else {
+            return false;
+        };
+        // One patience for all the queueing of a call.
+        let until = match self.queue_until {
+            Some(until) if until <= now => return false,
+            Some(until) => until,
+            None => self.patience(rung, now).until.unwrap_or(self.deadline),
+        };
+        self.queue_until = Some(until);
+        let planned = Planned {
+            rung,
+            kind,
+            at: now,
+            patience: None,
+        };
+        self.queued = Some((planned, until.min(self.deadline)));
+        true
+    }
+
+    /// Waits for the earliest end of a cooldown, if an answer then still fits
+    /// the deadline.
+    fn wait_for_cooldown(&mut self, now: Instant) -> bool {
+        let waits = (0..self.role.rungs.len()).filter_map(|r| match self.refusal(r, now) {
+            Some(Refusal::Cooldown(left)) => Some((left, r)),
+            _ => None,
+        });
+        let Some((left, rung)) = waits.min() else {
+            return false;
+        };
+        let need = left.saturating_add(self.role.rungs[rung].expected(self.measure));
+        if need >= self.deadline.saturating_duration_since(now) {
+            return false;
+        }
+        self.trail.steps.push(TrailStep::Waited {
+            rung,
+            wait: left,
+            reason: "cooldown",
+            at: self.since(now),
+        });
+        self.planned = Some(Planned {
+            rung,
+            kind: AttemptKind::Failover,
+            at: now + left,
+            patience: None,
+        });
+        true
+    }
+
+    /// A rung could not be asked: into the trail, once per rung and reason.
+    fn note_skipped(&mut self, rung: usize, refusal: Refusal, now: Instant) {
+        let known = self.trail.steps.iter().any(|s| match s {
+            TrailStep::Skipped {
+                rung: r,
+                refusal: known,
+                ..
+            } => *r == rung && known.as_str() == refusal.as_str(),
+            _ => false,
+        });
+        if !known {
+            self.trail.steps.push(TrailStep::Skipped {
+                rung,
+                model: self.role.rungs[rung].model.id.clone(),
+                refusal,
+                at: self.since(now),
+            });
+        }
+    }
+
+    /// A rung refused: into the trail, and into the account of the call's end.
+    pub(super) fn note_refused(&mut self, rung: usize, refusal: Refusal, now: Instant) {
+        self.note_skipped(rung, refusal, now);
+        if !self.ends.iter().any(|(r, _)| *r == rung) {
+            self.ends.push((rung, RungEndKind::Refused(refusal)));
+        }
+    }
+
+    /// A rung failed: its class replaces an earlier end of the same rung.
+    pub(super) fn note_failed(&mut self, rung: usize, class: Class) {
+        match self.ends.iter_mut().find(|(r, _)| *r == rung) {
+            Some((_, end)) => *end = RungEndKind::Failed(class),
+            None => self.ends.push((rung, RungEndKind::Failed(class))),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! How attempts and calls end, and what is told of it.
+
+use super::Call;
+use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
+use evenkeel_core::{
+    AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Refusal, Route, Trail, TrailStep,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+impl Call {
+    /// Marks an attempt as ended, in the trail and to the observer.
+    pub(super) fn end_attempt(&mut self, index: usize, outcome: AttemptOutcome, now: Instant) {
+        let attempt = &mut self.attempts[index];
+        attempt.running = false;
+        attempt.asks_again = None;
+        let (word, class) = match &outcome {
+            AttemptOutcome::Won => ("ok", None),
+            AttemptOutcome::Failed(failure) => ("error", Some(failure.class)),
+            AttemptOutcome::Cancelled => ("cancelled", None),
+            _ => ("abandoned", None),
+        };
+        let kind = EventKind::AttemptEnded {
+            attempt: index,
+            model: self.role.rungs[attempt.rung].model.id.clone(),
+            duration: now.saturating_duration_since(attempt.started),
+            first_token: attempt
+                .first_content
+                .map(|at| at.saturating_duration_since(attempt.started)),
+            usage: attempt.usage,
+            outcome: word,
+            class,
+        };
+        let since = self.since(now);
+        if let Some(record) = self.trail.attempt_mut(index) {
+            record.ended = Some(since);
+            record.outcome = outcome;
+        }
+        self.tell(now, kind);
+    }
+
+    /// The attempt wins: its whole answer is valid, or it commits. The others lose.
+    pub(crate) fn won(&mut self, index: usize, now: Instant) -> Meta {
+        for other in 0..self.attempts.len() {
+            if other != index && self.attempts[other].running {
+                self.lose(other, true, now);
+            }
+        }
+        self.planned = None;
+        self.attempts[index].patience.until = None;
+        self.attempts[index].asks_again = None;
+        let meta = self.meta(index);
+        self.tell_route(index, &meta, now);
+        self.role.note_answered();
+        meta
+    }
+
+    /// The winner's answer is complete.
+    pub(crate) fn completed(&mut self, index: usize, meta: &Meta, now: Instant) {
+        self.measured(index, now);
+        let rung = self.attempts[index].rung;
+        let model = self.role.rungs[rung].model.clone();
+        if let Some(permits) = self.attempts[index].permits.take() {
+            permits.succeeded(&model, now);
+        }
+        self.end_attempt(index, AttemptOutcome::Won, now);
+        self.end("ok", Some(meta.clone()), None, now);
+    }
+
+    /// The winner broke after its commit: the caller gets `failure` as an event.
+    pub(crate) fn broke(&mut self, index: usize, failure: &Failure, meta: &Meta, now: Instant) {
+        self.stop_attempt(index, failure, true, now);
+        self.end("error", Some(meta.clone()), Some(failure.class), now);
+    }
+
+    /// The clock of the committed stream that ran out, if one did.
+    pub(crate) fn clock_ran_out(&mut self, index: usize, now: Instant) -> Option<Failure> {
+        self.count_age(index, now);
+        if now >= self.deadline {
+            let ms = self.clocks.deadline.as_millis();
+            return Some(Failure::timeout(
+                evenkeel_core::Phase::Deadline,
+                format!("the answer was not complete within {ms} ms"),
+            ));
+        }
+        self.attempts[index]
+            .pace
+            .as_mut()
+            .and_then(|pace| pace.check(now))
+    }
+
+    /// When the committed stream's next clock runs out.
+    pub(crate) fn next_clock(&self, now: Instant) -> Instant {
+        self.wake(now)
+    }
+
+    fn meta(&self, index: usize) -> Meta {
+        let attempt = &self.attempts[index];
+        let rung = &self.role.rungs[attempt.rung];
+        let (route, reason) = self.route(index);
+        Meta {
+            role: self.role.name.to_string(),
+            model_id: rung.model.id.clone(),
+            rung: attempt.rung,
+            route,
+            capability_score: rung.capability_score,
+            degraded: attempt.rung > 0,
+            fallback_reason: reason,
+            attempts: self.attempts.len(),
+            latency_added: attempt.started.saturating_duration_since(self.started),
+            adapted: self
+                .trail
+                .steps
+                .iter()
+                .filter_map(|s| match s {
+                    TrailStep::Adapted { what, .. } => Some(what.clone()),
+                    _ => None,
+                })
+                .collect(),
+        }
+    }
+
+    /// What moved the call off its primary, the first that did if several hold.
+    fn route(&self, index: usize) -> (Route, Option<&'static str>) {
+        let winner = &self.attempts[index];
+        if winner.rung == 0 {
+            return (Route::Primary, None);
+        }
+        let moved = || {
+            self.role
+                .reason()
+                .map(evenkeel_core::SubstitutionReason::as_str)
+        };
+        let first = &self.attempts[0];
+        if first.rung > 0 && first.kind == AttemptKind::First && first.by_word {
+            return (Route::Substitute, moved());
+        }
+        if let Some(from) = winner.hedge_of {
+            if winner.by_word {
+                return (Route::Substitute, moved().or(Some(self.hedge_reason(from))));
+            }
+            return (Route::Hedge, Some(self.hedge_reason(from)));
+        }
+        let reason = self.ends.first().map(|(_, end)| match end {
+            RungEndKind::Failed(class) => class.as_str(),
+            RungEndKind::Refused(refusal) => refusal.as_str(),
+        });
+        (Route::Fallback, reason)
+    }
+
+    fn hedge_reason(&self, from: usize) -> &'static str {
+        let projected = self
+            .attempts
+            .iter()
+            .any(|a| a.rung == from && a.patience.projected);
+        if projected {
+            "projected_deadline_miss"
+        } else {
+            "patience_exceeded"
+        }
+    }
+
+    fn tell_route(&self, index: usize, meta: &Meta, now: Instant) {
+        let role = self.role.name.clone();
+        if let Some(from) = self.attempts[index].hedge_of
+            && matches!(meta.route, Route::Hedge | Route::Substitute)
+        {
+            self.tell(
+                now,
+                EventKind::HedgeWon {
+                    role,
+                    from,
+                    from_model: self.role.rungs[from].model.id.clone(),
+                    to: meta.rung,
+                    to_model: meta.model_id.clone(),
+                    reason: self.hedge_reason(from),
+                },
+            );
+        } else if meta.route == Route::Fallback {
+            self.tell(
+                now,
+                EventKind::ModelFallback {
+                    role,
+                    primary: self.role.rungs[0].model.id.clone(),
+                    fallback: meta.model_id.clone(),
+                    reason: meta.fallback_reason.unwrap_or("transient"),
+                    latency_added: meta.latency_added,
+                },
+            );
+        }
+    }
+
+    /// Every rung failed or refused.
+    pub(super) fn end_exhausted(&mut self, now: Instant) {
+        for rung in 0..self.role.rungs.len() {
+            if !self.ends.iter().any(|(r, _)| *r == rung) {
+                self.ends
+                    .push((rung, RungEndKind::Refused(Refusal::AtCapacity)));
+            }
+        }
+        // The rung asked first leads, whatever refused meanwhile.
+        if let Some(first) = self.attempts.first().map(|a| a.rung) {
+            self.ends.sort_by_key(|(rung, _)| *rung != first);
+        }
+        let kind = match (self.ends.as_slice(), self.last_failure.take()) {
+            ([(_, RungEndKind::Failed(_))], Some(failure)) => CallErrorKind::Failed(failure),
+            ([(_, RungEndKind::Refused(refusal))], _) => {
+                CallErrorKind::Failed(refused_alone(*refusal))
+            }
+            (ends, _) => CallErrorKind::Exhausted(
+                ends.iter()
+                    .map(|(rung, end)| RungEnd {
+                        model: self.role.rungs[*rung].model.id.clone(),
+                        end: *end,
+                    })
+                    .collect(),
+            ),
+        };
+        self.fail(kind, now);
+    }
+
+    /// Ends the call without an answer.
+    pub(super) fn fail(&mut self, kind: CallErrorKind, now: Instant) {
+        if let CallErrorKind::Exhausted(ends) = &kind {
+            self.tell_exhausted(ends, now);
+        }
+        let retry_after = match &kind {
+            CallErrorKind::Failed(failure) if failure.retry_after.is_some() => failure.retry_after,
+            _ => self.earliest_return(now),
+        };
+        let class = kind.class();
+        let trail = self.end("error", None, class, now);
+        self.steps.clear();
+        self.steps.push_back(super::Step::Fail(CallError {
+            kind,
+            retry_after,
+            trail,
+        }));
+    }
+
+    fn tell_exhausted(&self, ends: &[RungEnd], now: Instant) {
+        if !self.role.note_exhausted(true) {
+            return;
+        }
+        let mut tried = Vec::new();
+        let mut refused = Vec::new();
+        for rung in ends {
+            match rung.end {
+                RungEndKind::Failed(class) => tried.push((rung.model.clone(), class)),
+                RungEndKind::Refused(refusal) => refused.push((rung.model.clone(), refusal)),
+            }
+        }
+        self.tell(
+            now,
+            EventKind::RosterExhausted {
+                role: self.role.name.clone(),
+                tried,
+                refused,
+            },
+        );
+    }
+
+    /// When the first rung of the roster may be asked again.
+    fn earliest_return(&self, now: Instant) -> Option<Duration> {
+        (0..self.role.rungs.len())
+            .filter_map(|r| self.role.refusal(r, now, self.today))
+            .filter_map(Refusal::retry_in)
+            .min()
+    }
+
+    fn end(
+        &mut self,
+        outcome: &'static str,
+        meta: Option<Meta>,
+        class: Option<Class>,
+        now: Instant,
+    ) -> Arc<Trail> {
+        self.ended = true;
+        self.role.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let trail = Arc::new(self.trail.clone());
+        self.tell(
+            now,
+            EventKind::CallEnded {
+                role: self.role.name.clone(),
+                outcome,
+                meta,
+                class,
+                duration: self.since(now),
+                trail: trail.clone(),
+            },
+        );
+        trail
+    }
+
+    /// What has happened so far.
+    pub(crate) fn trail(&self) -> Arc<Trail> {
+        Arc::new(self.trail.clone())
+    }
+
+    /// Upstreams to close, after a win.
+    pub(crate) fn closes(&mut self) -> impl Iterator<Item = (usize, Option<crate::keep::Loser>)> {
+        self.steps.drain(..).filter_map(|step| match step {
+            super::Step::Close { attempt, keep } => Some((attempt, keep)),
+            _ => None,
+        })
+    }
+
+    /// The caller left: nothing of this call goes on.
+    pub(crate) fn cancel(&mut self, now: Instant) {
+        if self.ended {
+            return;
+        }
+        for index in 0..self.attempts.len() {
+            if !self.attempts[index].running {
+                continue;
+            }
+            let rung = self.attempts[index].rung;
+            if let Some(observation) = self.attempts[index].observation.take() {
+                self.role.rungs[rung]
+                    .window(self.measure)
+                    .cancel(observation, now);
+            }
+            self.attempts[index].permits = None;
+            self.end_attempt(index, AttemptOutcome::Cancelled, now);
+        }
+        self.end("cancelled", None, None, now);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.cancel(tokio::time::Instant::now().into_std());
+    }
+}
+
+/// The failure of a call whose only rung could not be asked.
+fn refused_alone(refusal: Refusal) -> Failure {
+    let (class, message) = match refusal {
+        Refusal::Cooldown(_) => (
+            Class::RateLimited,
+            "the model cools down after a rate limit",
+        ),
+        Refusal::Hold { class, .. } => (class, "the model is set aside after an earlier failure"),
+        Refusal::EndOfLife => (Class::ModelGone, "the model is past its end of life"),
+        Refusal::ContextWindow { .. } => (
+            Class::ContextWindow,
+            "the request does not fit the model's context window",
+        ),
+        Refusal::AtCapacity => (Class::Overloaded, "the model is at its concurrency limit"),
+        Refusal::SemanticBreakerOpen(_) => (
+            Class::Overloaded,
+            "the model's answers failed validation too often",
+        ),
+        _ => (Class::Overloaded, "the model's circuit breaker is open"),
+    };
+    let failure = Failure::new(class, message);
+    match refusal.retry_in() {
+        Some(wait) => failure.with_retry_after(wait),
+        None => failure,
+    }
+}

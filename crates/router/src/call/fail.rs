@@ -1,0 +1,213 @@
+//! What a failed attempt leads to.
+
+use super::{Call, Patience, Planned};
+use crate::error::CallErrorKind;
+use crate::health::SetAside;
+use evenkeel_breaker::Backoff;
+use evenkeel_core::{
+    AttemptKind, AttemptOutcome, Class, EventKind, Failure, Phase, Scope, TrailStep,
+};
+use evenkeel_roster::OnContentFilter;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Gives random numbers 0..1, seeded by the router.
+#[derive(Clone)]
+pub(crate) struct Unit(pub(crate) Arc<dyn Fn() -> f64 + Send + Sync>);
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unit")
+    }
+}
+
+impl Call {
+    /// An attempt failed. Its upstream is closed already.
+    pub(crate) fn failed(&mut self, index: usize, failure: Failure, now: Instant) {
+        self.stop_attempt(index, &failure, true, now);
+        let rung = self.attempts[index].rung;
+        let hedge_of = self.attempts[index].hedge_of;
+        if self.any_running() {
+            // The race goes on: a hedge is replaced, a first attempt is not.
+            if hedge_of.is_some()
+                && self.another_may_help(&failure)
+                && let Some(next) = self.start_next(AttemptKind::Failover, now)
+            {
+                self.attempts[next].hedge_of = hedge_of;
+            }
+            return;
+        }
+        if !self.another_may_help(&failure) {
+            self.last_failure = Some(failure.clone());
+            self.fail(CallErrorKind::Failed(failure), now);
+        } else if !self.retry(index, rung, &failure, now) {
+            self.last_failure = Some(failure);
+            self.go_on(AttemptKind::Failover, now);
+        }
+    }
+
+    /// Books a failure: on breakers (if `counts`), on cooldowns and holds, in the trail.
+    pub(super) fn stop_attempt(
+        &mut self,
+        index: usize,
+        failure: &Failure,
+        counts: bool,
+        now: Instant,
+    ) {
+        let attempt = &mut self.attempts[index];
+        let rung = attempt.rung;
+        let model = self.role.rungs[rung].model.clone();
+        if let Some(observation) = attempt.observation.take() {
+            self.role.rungs[rung]
+                .window(self.measure)
+                .cancel(observation, now);
+        }
+        if let Some(permits) = attempt.permits.take()
+            && counts
+        {
+            permits.failed(&model, failure, now);
+        }
+        if failure.scope == Scope::Provider {
+            let provider = model.provider.name.clone();
+            self.failed_providers.push((provider, failure.class));
+        }
+        if failure.class == Class::ContextWindow {
+            let window = model.config.context_window.unwrap_or(self.tokens);
+            self.overflowed = self.overflowed.max(Some(window));
+        }
+        if let Some(aside) = model.set_aside(failure, now) {
+            self.tell_set_aside(aside, rung, failure.class, now);
+        }
+        self.note_failed(rung, failure.class);
+        self.end_attempt(index, AttemptOutcome::Failed(failure.clone()), now);
+    }
+
+    fn tell_set_aside(&self, aside: SetAside, rung: usize, class: Class, now: Instant) {
+        let model = &self.role.rungs[rung].model;
+        let hold = |of_model: bool, duration: Duration| EventKind::HoldStarted {
+            provider: model.provider.name.clone(),
+            model: of_model.then(|| model.id.clone()),
+            class,
+            duration,
+        };
+        let kind = match aside {
+            SetAside::Cooldown(duration) => EventKind::CooldownStarted {
+                model: model.id.clone(),
+                duration,
+            },
+            SetAside::ModelHold(duration) => hold(true, duration),
+            SetAside::ProviderHold(duration) => hold(false, duration),
+        };
+        self.tell(now, kind);
+    }
+
+    /// Whether any further attempt, on whichever rung, may mend the failure.
+    fn another_may_help(&self, failure: &Failure) -> bool {
+        let accepted = matches!(
+            failure.class,
+            Class::Transient | Class::Malformed | Class::Semantic
+        ) || (failure.class == Class::Timeout
+            && failure.phase != Some(Phase::Connect));
+        if !self.replayable && accepted {
+            return false;
+        }
+        match failure.class {
+            Class::BadRequest => failure.capability_gap,
+            Class::ContentFilter => self.role.policy.on_content_filter == OnContentFilter::Next,
+            Class::Cancelled => false,
+            Class::Transient
+            | Class::RateLimited
+            | Class::Overloaded
+            | Class::QuotaExhausted
+            | Class::Unreachable
+            | Class::Timeout
+            | Class::ContextWindow
+            | Class::Auth
+            | Class::ModelGone
+            | Class::Malformed
+            | Class::Semantic => true,
+        }
+    }
+
+    /// Same-rung retries the policy allows for a class.
+    fn retries_allowed(&self, failure: &Failure) -> u32 {
+        let retry = &self.role.policy.retry;
+        if !failure.same_model_may_help {
+            return 0;
+        }
+        match failure.class {
+            Class::Transient => retry.transient,
+            Class::RateLimited => retry.rate_limited,
+            Class::Overloaded => retry.overloaded,
+            Class::Malformed => retry.malformed,
+            Class::Semantic => retry.semantic,
+            Class::QuotaExhausted
+            | Class::Unreachable
+            | Class::Timeout
+            | Class::ContextWindow
+            | Class::ContentFilter
+            | Class::Auth
+            | Class::ModelGone
+            | Class::BadRequest
+            | Class::Cancelled => 0,
+        }
+    }
+
+    /// Plans a retry on the same rung, if policy, time and budget allow it.
+    fn retry(&mut self, index: usize, rung: usize, failure: &Failure, now: Instant) -> bool {
+        let made = self.retries[rung];
+        if made >= self.retries_allowed(failure) {
+            return false;
+        }
+        let policy = &self.role.policy.retry;
+        let backoff = Backoff {
+            base: policy.base,
+            cap: policy.cap,
+        };
+        let wait = backoff
+            .delay(made + 1, (self.unit.0)())
+            .max(failure.retry_after.unwrap_or(Duration::ZERO));
+        let patience = self.attempts[index].patience;
+        if !self.wait_fits(rung, wait, patience, now) {
+            return false;
+        }
+        let place = &self.role.rungs[rung];
+        if !place.model.provider.retries.try_withdraw(now) {
+            self.trail.steps.push(TrailStep::RetryRefused {
+                rung,
+                at: self.since(now),
+            });
+            return false;
+        }
+        self.retries[rung] += 1;
+        if !wait.is_zero() {
+            self.trail.steps.push(TrailStep::Waited {
+                rung,
+                wait,
+                reason: failure.class.as_str(),
+                at: self.since(now),
+            });
+        }
+        self.planned = Some(Planned {
+            rung,
+            kind: AttemptKind::Retry,
+            at: now + wait,
+            patience: Some(patience),
+        });
+        true
+    }
+
+    /// Whether a wait and the rung's expected latency fit the patience left
+    /// while another rung is usable, else the deadline.
+    fn wait_fits(&self, rung: usize, wait: Duration, patience: Patience, now: Instant) -> bool {
+        let other = self.next_usable(rung, now).is_some();
+        let end = if other {
+            patience.until.unwrap_or(self.deadline)
+        } else {
+            self.deadline
+        };
+        let need = wait.saturating_add(self.role.rungs[rung].expected(self.measure));
+        need < end.saturating_duration_since(now)
+    }
+}

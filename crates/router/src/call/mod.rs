@@ -1,0 +1,519 @@
+//! The decision of one call: which rung is asked when, what a failure leads
+//! to, who wins. A plain state machine over explicit instants; the shell in
+//! `drive` acts on its steps. Streams and whole answers share it.
+
+mod choose;
+mod end;
+mod fail;
+mod hedge;
+
+use crate::error::CallError;
+use crate::health::Permits;
+use crate::keep::Loser;
+use crate::pace::Pace;
+use crate::role::{Measure, Role, limits};
+use evenkeel_core::{
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
+    EventKind, Failure, Phase, Refusal, Trail, TrailStep, Usage,
+};
+use evenkeel_probe::Observation;
+use evenkeel_roster::Commit;
+use jiff::civil::Date;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
+
+pub(crate) use fail::Unit;
+
+/// Whether the caller wants a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Whole,
+    Stream,
+}
+
+/// What the shell is to do next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Ask the provider of `rung`; the events are those of `attempt`.
+    Ask { attempt: usize, rung: usize },
+    /// Wait for a free place at `rung`, then call [`Call::place_free`].
+    Queue { rung: usize, until: Instant },
+    /// Close an attempt's upstream; keep it open to be measured if it says so.
+    Close { attempt: usize, keep: Option<Loser> },
+    /// Nothing before `until`, or an upstream's event.
+    Wait { until: Instant },
+    /// The call is over without an answer.
+    Fail(CallError),
+}
+
+/// A rung that is to be asked at an instant.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    rung: usize,
+    kind: AttemptKind,
+    at: Instant,
+    /// The patience of the attempt a retry repeats.
+    patience: Option<Patience>,
+}
+
+/// How long an attempt may run before a hedge starts.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// None: the whole deadline is the attempt's.
+    until: Option<Instant>,
+    /// Whether the deadline cut it below T95.
+    projected: bool,
+}
+
+/// One attempt of this call.
+#[derive(Debug)]
+struct Attempt {
+    rung: usize,
+    kind: AttemptKind,
+    started: Instant,
+    running: bool,
+    patience: Patience,
+    /// Patience ran out and no hedge could start: ask again when the role has
+    /// moved on from this epoch.
+    asks_again: Option<u64>,
+    /// The rung whose patience ran out, for a hedge or what replaced it.
+    hedge_of: Option<usize>,
+    /// Whether the role's word named this rung when the attempt began.
+    by_word: bool,
+    observation: Option<Observation>,
+    /// The stream's clocks; none for an upstream that answers whole.
+    pace: Option<Pace>,
+    first_content: Option<Instant>,
+    permits: Option<Permits>,
+    usage: Option<Usage>,
+}
+
+/// One call under way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) role: Arc<Role>,
+    pub(crate) request: Arc<ChatRequest>,
+    pub(crate) context: CallContext,
+    pub(crate) clocks: Clocks,
+    mode: Mode,
+    measure: Measure,
+    /// Whether upstreams are asked for streams.
+    pub(crate) streaming: bool,
+    session: String,
+    tokens: u64,
+    hedge_cost: f64,
+    /// Requests with provider-run tools or stored state: never two at a time.
+    replayable: bool,
+    started: Instant,
+    deadline: Instant,
+    today: Date,
+    attempts: Vec<Attempt>,
+    planned: Option<Planned>,
+    queued: Option<(Planned, Instant)>,
+    /// Until when this call may queue, once it has.
+    queue_until: Option<Instant>,
+    steps: VecDeque<Step>,
+    hedges: usize,
+    /// Same-rung retries made, by rung.
+    retries: Vec<u32>,
+    /// How each rung ended, in the order they were asked or refused.
+    ends: Vec<(usize, crate::error::RungEndKind)>,
+    last_failure: Option<Failure>,
+    /// A context window that was too small, tokens.
+    overflowed: Option<u64>,
+    failed_providers: Vec<(Arc<str>, evenkeel_core::Class)>,
+    unit: Unit,
+    trail: Trail,
+    ended: bool,
+}
+
+impl Call {
+    /// A call begins. `unit` gives random numbers 0..1 for jitter.
+    pub(crate) fn new(
+        role: Arc<Role>,
+        request: ChatRequest,
+        context: CallContext,
+        mode: Mode,
+        unit: Unit,
+        now: Instant,
+    ) -> Self {
+        let clocks = role.policy.clocks.shortened(context.clocks);
+        let tokens = request.estimated_input_tokens();
+        let session = context
+            .session
+            .as_deref()
+            .or(context.workflow.as_deref())
+            .map_or_else(|| request.conversation_key(), str::to_owned);
+        let measure = Measure::of(role.policy.signal, mode == Mode::Stream);
+        role.in_flight.fetch_add(1, Ordering::Relaxed);
+        role.hedges.deposit();
+        let call = Self {
+            id: CallId::next(),
+            measure,
+            streaming: mode == Mode::Stream || measure == Measure::FirstToken,
+            mode,
+            session,
+            hedge_cost: role.hedge_cost(tokens),
+            tokens,
+            replayable: hedge::replayable(&request),
+            started: now,
+            deadline: now
+                .checked_add(clocks.deadline)
+                .unwrap_or_else(|| now + Duration::from_secs(86_400)),
+            today: role.around.today(),
+            attempts: Vec::new(),
+            planned: None,
+            queued: None,
+            queue_until: None,
+            steps: VecDeque::new(),
+            hedges: 0,
+            retries: vec![0; role.rungs.len()],
+            ends: Vec::new(),
+            last_failure: None,
+            overflowed: None,
+            failed_providers: Vec::new(),
+            unit,
+            trail: Trail::default(),
+            ended: false,
+            clocks,
+            request: Arc::new(request),
+            context,
+            role,
+        };
+        call.tell(
+            now,
+            EventKind::CallStarted {
+                role: call.role.name.clone(),
+                request_id: call.context.request_id.clone(),
+            },
+        );
+        call
+    }
+
+    fn tell(&self, now: Instant, kind: EventKind) {
+        self.role.around.tell(now, Some(self.id), kind);
+    }
+
+    fn since(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// Chooses the first rung. To be called once, before the first step.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.role.leave_retired(now, self.today);
+        let word = self.role.word.load();
+        let rung = self.role.assigned(word, &self.session, now, self.today);
+        if let Err(refusal) = self.start(rung, AttemptKind::First, now) {
+            self.note_refused(rung, refusal, now);
+            self.go_on(AttemptKind::Failover, now);
+        }
+    }
+
+    /// The next step as of `now`.
+    pub(crate) fn step(&mut self, now: Instant) -> Step {
+        if now >= self.deadline && !self.ended {
+            self.expire(now);
+        }
+        if !self.ended {
+            self.run_clocks(now);
+        }
+        if let Some(planned) = self.planned.filter(|p| p.at <= now && !self.ended) {
+            self.planned = None;
+            self.start_planned(planned, None, now);
+        }
+        if let Some((planned, until)) = self.queued.filter(|_| !self.ended) {
+            if now < until {
+                return Step::Queue {
+                    rung: planned.rung,
+                    until,
+                };
+            }
+            self.queued = None;
+            self.end_exhausted(now);
+        }
+        if let Some(step) = self.steps.pop_front() {
+            return step;
+        }
+        Step::Wait {
+            until: self.wake(now),
+        }
+    }
+
+    /// The next instant at which something of this call is due.
+    fn wake(&self, now: Instant) -> Instant {
+        let mut wake = self.deadline;
+        let mut sooner = |at: Option<Instant>| {
+            if let Some(at) = at {
+                wake = wake.min(at.max(now));
+            }
+        };
+        sooner(self.planned.map(|p| p.at));
+        for attempt in self.attempts.iter().filter(|a| a.running) {
+            sooner(attempt.patience.until);
+            sooner(attempt.pace.as_ref().and_then(Pace::due));
+            let window = self.role.rungs[attempt.rung].window(self.measure);
+            sooner(
+                attempt
+                    .observation
+                    .as_ref()
+                    .and_then(|o| window.next_due(o)),
+            );
+        }
+        wake
+    }
+
+    /// Counts ages, ends attempts whose clock ran out, starts hedges: in this
+    /// order, so that the exceedance at T95 is judged before the budget is asked.
+    fn run_clocks(&mut self, now: Instant) {
+        for index in 0..self.attempts.len() {
+            if self.attempts[index].running {
+                self.count_age(index, now);
+            }
+        }
+        for index in 0..self.attempts.len() {
+            let attempt = &mut self.attempts[index];
+            if !attempt.running {
+                continue;
+            }
+            if let Some(failure) = attempt.pace.as_mut().and_then(|p| p.check(now)) {
+                self.close(index, None);
+                self.failed(index, failure, now);
+            } else if self.attempts[index]
+                .patience
+                .until
+                .is_some_and(|until| until <= now)
+            {
+                self.attempts[index].patience.until = None;
+                self.out_of_patience(index, now);
+            }
+        }
+    }
+
+    fn count_age(&mut self, index: usize, now: Instant) {
+        let attempt = &mut self.attempts[index];
+        let window = self.role.rungs[attempt.rung].window(self.measure);
+        let Some(observation) = attempt.observation.as_mut() else {
+            return;
+        };
+        if window.next_due(observation).is_some_and(|due| due <= now) {
+            window.overdue(observation, now);
+            self.role
+                .judge(attempt.rung, self.measure, now, Some(self.id));
+        }
+    }
+
+    /// Whether a move of the role's word would let this call go on.
+    pub(crate) fn asks_again(&self) -> bool {
+        self.attempts
+            .iter()
+            .any(|a| a.running && a.asks_again.is_some())
+    }
+
+    /// If the role's word has moved, attempts whose hedge was refused before
+    /// ask again. True where one did.
+    pub(crate) fn role_moved(&mut self, now: Instant) -> bool {
+        let epoch = self.role.word.load().epoch;
+        let mut asked = false;
+        for index in 0..self.attempts.len() {
+            let attempt = &mut self.attempts[index];
+            if attempt.running && attempt.asks_again.is_some_and(|before| before != epoch) {
+                attempt.asks_again = None;
+                asked = true;
+                self.out_of_patience(index, now);
+            }
+        }
+        asked
+    }
+
+    /// A place at the queued rung is free, and this call's.
+    pub(crate) fn place_free(&mut self, place: OwnedSemaphorePermit, now: Instant) {
+        if let Some((planned, _)) = self.queued.take() {
+            self.start_planned(planned, Some(place), now);
+        }
+    }
+
+    fn start_planned(
+        &mut self,
+        planned: Planned,
+        place: Option<OwnedSemaphorePermit>,
+        now: Instant,
+    ) {
+        let Planned {
+            rung,
+            kind,
+            patience,
+            ..
+        } = planned;
+        let started = self
+            .permits(rung, kind, place, now)
+            .map(|permits| self.start_with(permits, rung, kind, patience, now));
+        if let Err(refusal) = started {
+            self.note_refused(rung, refusal, now);
+            self.go_on(AttemptKind::Failover, now);
+        }
+    }
+
+    /// Starts an attempt, if the rung takes it.
+    fn start(&mut self, rung: usize, kind: AttemptKind, now: Instant) -> Result<usize, Refusal> {
+        let permits = self.permits(rung, kind, None, now)?;
+        Ok(self.start_with(permits, rung, kind, None, now))
+    }
+
+    fn start_with(
+        &mut self,
+        permits: Permits,
+        rung: usize,
+        kind: AttemptKind,
+        patience: Option<Patience>,
+        now: Instant,
+    ) -> usize {
+        let index = self.attempts.len();
+        let patience = patience.unwrap_or_else(|| self.patience(rung, now));
+        let role = &self.role;
+        let place = &role.rungs[rung];
+        let clocks = self
+            .streaming
+            .then(|| Pace::new(self.clocks, role.policy.min_tokens_per_s, now));
+        self.attempts.push(Attempt {
+            rung,
+            kind,
+            started: now,
+            running: true,
+            patience,
+            asks_again: None,
+            hedge_of: None,
+            by_word: role.word.load().rung == rung,
+            observation: Some(role.begin(rung, self.measure, now)),
+            pace: clocks,
+            first_content: None,
+            permits: Some(permits),
+            usage: None,
+        });
+        if kind != AttemptKind::Retry {
+            place.model.provider.retries.deposit(now);
+        }
+        self.trail.steps.push(TrailStep::Attempt(AttemptRecord {
+            index,
+            rung,
+            model: place.model.id.clone(),
+            kind,
+            started: self.since(now),
+            first_token: None,
+            ended: None,
+            outcome: AttemptOutcome::Running,
+        }));
+        self.tell(
+            now,
+            EventKind::AttemptStarted {
+                attempt: index,
+                rung,
+                model: place.model.id.clone(),
+                kind,
+            },
+        );
+        self.steps.push_back(Step::Ask {
+            attempt: index,
+            rung,
+        });
+        index
+    }
+
+    /// How long an attempt at `rung` may run before a hedge: T95, or what the
+    /// deadline leaves beside the next rung's need, if that is at least a
+    /// quarter of T95; else the whole deadline goes to this rung.
+    fn patience(&self, rung: usize, now: Instant) -> Patience {
+        let (t95, _) = limits(&self.role.policy, self.measure);
+        let left = self.deadline.saturating_duration_since(now);
+        let need = self
+            .next_usable(rung, now)
+            .map_or(Duration::ZERO, |r| self.role.rungs[r].need(self.measure));
+        let spare = left.saturating_sub(need);
+        if spare >= t95 {
+            return Patience {
+                until: now.checked_add(t95),
+                projected: false,
+            };
+        }
+        Patience {
+            until: (spare >= t95 / 4).then(|| now + spare),
+            projected: true,
+        }
+    }
+
+    /// Content came. True where that makes the attempt the winner.
+    pub(crate) fn content(&mut self, index: usize, chars: usize, now: Instant) -> bool {
+        let attempt = &mut self.attempts[index];
+        if let Some(pace) = attempt.pace.as_mut() {
+            pace.content(chars, now);
+        }
+        if attempt.first_content.is_none() {
+            attempt.first_content = Some(now);
+            let since = now.saturating_duration_since(self.started);
+            if let Some(record) = self.trail.attempt_mut(index) {
+                record.first_token = Some(since);
+            }
+            if self.measure == Measure::FirstToken {
+                self.measured(index, now);
+            }
+        }
+        self.mode == Mode::Stream && self.role.policy.commit == Commit::FirstToken
+    }
+
+    /// The attempt's measure is complete: patience is satisfied.
+    fn measured(&mut self, index: usize, now: Instant) {
+        let attempt = &mut self.attempts[index];
+        attempt.patience.until = None;
+        attempt.asks_again = None;
+        let rung = attempt.rung;
+        if let Some(observation) = attempt.observation.take() {
+            self.role.rungs[rung]
+                .window(self.measure)
+                .finish(observation, now);
+            self.role.judge(rung, self.measure, now, Some(self.id));
+        }
+    }
+
+    /// Tokens the attempt has reported.
+    pub(crate) fn used(&mut self, index: usize, usage: Usage) {
+        self.attempts[index].usage = Some(usage);
+    }
+
+    /// Something the attempt's stream held could not be read and was skipped.
+    pub(crate) fn skipped_event(&mut self, index: usize) {
+        let rung = self.attempts[index].rung;
+        self.trail.steps.push(TrailStep::Adapted {
+            rung,
+            what: "an unreadable event of the stream was skipped".to_owned(),
+        });
+    }
+
+    fn close(&mut self, attempt: usize, keep: Option<Loser>) {
+        self.steps.push_back(Step::Close { attempt, keep });
+    }
+
+    fn any_running(&self) -> bool {
+        self.attempts.iter().any(|a| a.running)
+    }
+
+    /// The deadline has come: whatever still runs is given up.
+    fn expire(&mut self, now: Instant) {
+        let ms = self.clocks.deadline.as_millis();
+        let failure = Failure::timeout(Phase::Deadline, format!("no answer within {ms} ms"));
+        let (t95, _) = limits(&self.role.policy, self.measure);
+        for index in 0..self.attempts.len() {
+            if self.attempts[index].running {
+                // A caller's very short deadline says nothing about the model's health.
+                let age = now.saturating_duration_since(self.attempts[index].started);
+                self.stop_attempt(index, &failure, age >= t95, now);
+                self.close(index, None);
+            }
+        }
+        self.planned = None;
+        self.queued = None;
+        self.fail(crate::error::CallErrorKind::Failed(failure), now);
+    }
+}

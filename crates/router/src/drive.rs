@@ -1,0 +1,236 @@
+//! The shell around a call's decision: asks providers, sleeps, closes.
+
+use crate::attempt::{Open, Slot, Upstream, ask};
+use crate::call::{Call, Mode, Step};
+use crate::error::CallError;
+use evenkeel_core::{ChatResponse, Class, Delta, Failure, Meta, ProviderCall, StreamEvent};
+use evenkeel_roster::OnContentFilter;
+use std::time::Instant;
+use tokio::sync::watch;
+use tokio::time::sleep_until;
+
+/// Monotonic time as the runtime sees it, so that a paused clock drives it all.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// A call that was won.
+pub(crate) struct Won {
+    pub(crate) call: Call,
+    pub(crate) index: usize,
+    pub(crate) meta: Meta,
+    pub(crate) answer: Winning,
+}
+
+/// What the winner has given.
+pub(crate) enum Winning {
+    /// The whole answer.
+    Whole(Box<ChatResponse>),
+    /// A committed stream: what it has given so far, and the rest of it.
+    Stream(Box<Slot>),
+    /// A whole answer that is to be delivered as the stream it came as.
+    Held(Vec<StreamEvent>),
+}
+
+/// Drives a call until an attempt wins or nothing is left. Dropping the
+/// future cancels every attempt.
+pub(crate) async fn drive(mut call: Call, mode: Mode) -> Result<Won, CallError> {
+    let mut open = Open::default();
+    let mut moves: Option<watch::Receiver<u64>> = None;
+    call.begin(now());
+    loop {
+        match call.step(now()) {
+            Step::Ask { attempt, rung } => {
+                let events = upstream(&call, attempt, rung);
+                open.add(attempt, events);
+            }
+            Step::Close { attempt, keep } => close(&mut open, attempt, keep),
+            Step::Fail(error) => return Err(error),
+            Step::Queue { rung, until } => queue(&mut call, rung, until).await,
+            Step::Wait { until } => {
+                if call.asks_again() && moves.is_none() {
+                    moves = Some(call.role.moved.subscribe());
+                    // The role may have moved before the subscription.
+                    if call.role_moved(now()) {
+                        continue;
+                    }
+                }
+                let until = tokio::time::Instant::from_std(until);
+                tokio::select! {
+                    biased;
+                    (index, event) = open.next() => {
+                        if let Some((meta, answer)) = take(&mut call, &mut open, mode, index, event) {
+                            return Ok(Won { call, index, meta, answer });
+                        }
+                    }
+                    () = moved(&mut moves), if call.asks_again() => { call.role_moved(now()); }
+                    () = sleep_until(until) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn moved(moves: &mut Option<watch::Receiver<u64>>) {
+    if let Some(moves) = moves
+        && moves.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}
+
+fn upstream(call: &Call, attempt: usize, rung: usize) -> crate::attempt::UpstreamEvents {
+    let model = &call.role.rungs[rung].model;
+    let mut context = call.context.clone();
+    context.trace = if model.provider.propagate {
+        call.role.around.observer.context(call.id, attempt)
+    } else {
+        None
+    };
+    let request = ProviderCall {
+        model: model.wire_name.clone(),
+        request: call.request.clone(),
+        connect: call.clocks.connect,
+        context,
+    };
+    ask(model.provider.provider.clone(), request, call.streaming)
+}
+
+fn close(open: &mut Open, attempt: usize, keep: Option<crate::keep::Loser>) {
+    if let (Some(slot), Some(loser)) = (open.take(attempt), keep) {
+        loser.watch(slot);
+    }
+}
+
+async fn queue(call: &mut Call, rung: usize, until: Instant) {
+    let capacity = call.role.rungs[rung].model.capacity.clone();
+    let until = tokio::time::Instant::from_std(until);
+    tokio::select! {
+        biased;
+        Ok(place) = capacity.acquire_owned() => call.place_free(place, now()),
+        () = sleep_until(until) => {}
+    }
+}
+
+/// Takes an upstream's event; Some where it makes the attempt the winner.
+fn take(
+    call: &mut Call,
+    open: &mut Open,
+    mode: Mode,
+    index: usize,
+    event: Upstream,
+) -> Option<(Meta, Winning)> {
+    let now = now();
+    match event {
+        Upstream::Failed(failure) => {
+            drop(open.take(index));
+            call.failed(index, failure, now);
+            None
+        }
+        Upstream::Whole(response) => {
+            drop(open.take(index));
+            judge(call, open, index, *response, now)
+                .map(|(meta, response)| (meta, Winning::Whole(Box::new(response))))
+        }
+        Upstream::Event(StreamEvent::End) => {
+            let mut slot = open.take(index)?;
+            slot.sum.push(&StreamEvent::End);
+            let response = match slot.sum.finish() {
+                Ok(response) => response,
+                Err(failure) => {
+                    call.failed(index, failure, now);
+                    return None;
+                }
+            };
+            let mut held = slot.held;
+            let (meta, response) = judge(call, open, index, response, now)?;
+            Some(match mode {
+                Mode::Whole => (meta, Winning::Whole(Box::new(response))),
+                Mode::Stream => {
+                    held.push(StreamEvent::End);
+                    (meta, Winning::Held(held))
+                }
+            })
+        }
+        Upstream::Event(event) => {
+            let commits = hear(call, index, &event, now);
+            let slot = open.get_mut(index)?;
+            slot.sum.push(&event);
+            if mode == Mode::Stream {
+                slot.held.push(event);
+            }
+            if !commits {
+                return None;
+            }
+            let meta = call.won(index, now);
+            let slot = open.take(index)?;
+            close_losers(call, open);
+            Some((meta, Winning::Stream(Box::new(slot))))
+        }
+    }
+}
+
+/// Tells the call of an event; true where it commits.
+pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Instant) -> bool {
+    match event {
+        StreamEvent::Usage(usage) => call.used(index, *usage),
+        StreamEvent::Skipped => call.skipped_event(index),
+        StreamEvent::Delta(delta) if event.is_content() => {
+            return call.content(index, chars(delta), now);
+        }
+        _ => {}
+    }
+    false
+}
+
+fn chars(delta: &Delta) -> usize {
+    match delta {
+        Delta::Text(text) | Delta::Refusal(text) => text.len(),
+        Delta::Reasoning(piece) => piece.text.len(),
+        Delta::ToolCallStart { name, .. } => name.len(),
+        Delta::ToolCallArguments { fragment, .. } => fragment.len(),
+        _ => 0,
+    }
+}
+
+/// A complete answer: it wins if it is valid, else the attempt has failed.
+fn judge(
+    call: &mut Call,
+    open: &mut Open,
+    index: usize,
+    response: ChatResponse,
+    now: Instant,
+) -> Option<(Meta, ChatResponse)> {
+    if let Some(usage) = response.usage {
+        call.used(index, usage);
+    }
+    if let Err(failure) = verify(call, &response) {
+        call.failed(index, failure, now);
+        return None;
+    }
+    let meta = call.won(index, now);
+    close_losers(call, open);
+    call.completed(index, &meta, now);
+    Some((meta, response))
+}
+
+/// A filtered answer is passed on as it is, unless the role says `next`.
+fn verify(call: &Call, response: &ChatResponse) -> Result<(), Failure> {
+    match response.verify() {
+        Err(failure)
+            if failure.class == Class::ContentFilter
+                && call.role.policy.on_content_filter == OnContentFilter::Stop =>
+        {
+            Ok(())
+        }
+        verdict => verdict,
+    }
+}
+
+fn close_losers(call: &mut Call, open: &mut Open) {
+    let closes: Vec<_> = call.closes().collect();
+    for (attempt, keep) in closes {
+        close(open, attempt, keep);
+    }
+}

@@ -1,0 +1,105 @@
+//! How a call that got no answer ended.
+
+use evenkeel_core::{Class, Failure, ModelId, Refusal, Trail};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A call that got no answer, and why.
+#[derive(Debug, Clone)]
+pub struct CallError {
+    /// What kind of end it is.
+    pub kind: CallErrorKind,
+    /// When asking again may help, from now; none where that is unknown.
+    pub retry_after: Option<Duration>,
+    /// Everything that happened.
+    pub trail: Arc<Trail>,
+}
+
+/// The ways a call can end without an answer.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum CallErrorKind {
+    /// No such role.
+    UnknownRole(String),
+    /// The one rung that could be asked failed, or the failure is one that no
+    /// other rung can mend.
+    Failed(Failure),
+    /// Every rung failed or was refused. In roster order, the rung asked first
+    /// at the head.
+    Exhausted(Vec<RungEnd>),
+}
+
+/// How one rung ended for this call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RungEnd {
+    /// The rung's model.
+    pub model: ModelId,
+    /// Its end.
+    pub end: RungEndKind,
+}
+
+/// Failed or refused.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RungEndKind {
+    /// Asked, and failed with this class.
+    Failed(Class),
+    /// Not asked, for this reason.
+    Refused(Refusal),
+}
+
+impl RungEndKind {
+    /// The class or refusal as errors name it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Failed(class) => class.as_str(),
+            Self::Refused(refusal) => refusal.as_str(),
+        }
+    }
+}
+
+impl CallErrorKind {
+    /// The class of the failure behind it, where there is one.
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Self::UnknownRole(_) => None,
+            Self::Failed(failure) => Some(failure.class),
+            Self::Exhausted(rungs) => rungs.iter().find_map(|r| match r.end {
+                RungEndKind::Failed(class) => Some(class),
+                RungEndKind::Refused(_) => None,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for CallErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownRole(role) => write!(f, "no role is named `{role}`"),
+            Self::Failed(failure) => failure.fmt(f),
+            Self::Exhausted(rungs) => {
+                f.write_str("no model of the roster could answer:")?;
+                for (i, rung) in rungs.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma} {} ({})", rung.model, rung.end.as_str())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            CallErrorKind::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What roles share: the health of models and providers.
+
+use evenkeel_breaker::{
+    Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
+};
+use evenkeel_core::{Class, CountsOn, Failure, ModelId, Provider, Refusal, Scope};
+use evenkeel_roster::ModelConfig;
+use jiff::civil::Date;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long a bad credential sets its provider aside.
+const CREDENTIAL_HOLD: Duration = Duration::from_secs(5 * 60);
+/// How long used-up quota sets a model or provider aside when no reset is stated.
+const QUOTA_HOLD: Duration = Duration::from_secs(10 * 60);
+/// How long a missing model is set aside.
+const GONE_HOLD: Duration = Duration::from_secs(60 * 60);
+
+/// A model or provider set aside until an instant, and why.
+#[derive(Debug, Default)]
+pub(crate) struct Hold(Mutex<Option<(Class, Instant)>>);
+
+impl Hold {
+    fn start(&self, class: Class, until: Instant) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_none_or(|(_, old)| until > old) {
+            *held = Some((class, until));
+        }
+    }
+
+    pub(crate) fn remaining(&self, now: Instant) -> Option<(Class, Duration)> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (class, until) = (*held)?;
+        let left = until.saturating_duration_since(now);
+        (!left.is_zero()).then_some((class, left))
+    }
+}
+
+/// A configured endpoint, shared by all roles.
+#[derive(Debug)]
+pub(crate) struct ProviderHealth {
+    pub(crate) name: Arc<str>,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) propagate: bool,
+    pub(crate) breaker: Arc<Breaker>,
+    pub(crate) retries: RetryBudget,
+    pub(crate) hold: Hold,
+    pub(crate) models: OnceLock<Vec<Weak<ModelHealth>>>,
+    /// Microseconds from `born` to the last answer of any of its models.
+    last_answer: AtomicU64,
+    born: Instant,
+}
+
+impl ProviderHealth {
+    pub(crate) fn new(
+        name: Arc<str>,
+        provider: Arc<dyn Provider>,
+        propagate: bool,
+        breaker: Arc<Breaker>,
+        retries: RetryBudget,
+        now: Instant,
+    ) -> Self {
+        Self {
+            name,
+            provider,
+            propagate,
+            breaker,
+            retries,
+            hold: Hold::default(),
+            models: OnceLock::new(),
+            last_answer: AtomicU64::new(0),
+            born: now,
+        }
+    }
+
+    fn answered(&self, now: Instant) {
+        let at = now.saturating_duration_since(self.born).as_micros();
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        self.last_answer.fetch_max(at, Ordering::Relaxed);
+    }
+
+    /// Opens the provider's own breaker when two or more of its models are
+    /// open and none has answered since the first of them opened.
+    fn judge_models(&self, now: Instant) {
+        let Some(models) = self.models.get() else {
+            return;
+        };
+        let opened: Vec<Instant> = models
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(|m| m.breaker.snapshot(now))
+            .filter(|s| s.state == BreakerState::Open)
+            .map(|s| s.since)
+            .collect();
+        let Some(first) = opened.iter().min() else {
+            return;
+        };
+        let last = self.born + Duration::from_micros(self.last_answer.load(Ordering::Relaxed));
+        if opened.len() >= 2 && last <= *first && self.breaker.state(now) == BreakerState::Closed {
+            let _ = self.breaker.trip(now);
+        }
+    }
+}
+
+/// A model, shared by all roles.
+#[derive(Debug)]
+pub(crate) struct ModelHealth {
+    pub(crate) id: ModelId,
+    /// Its name at the provider.
+    pub(crate) wire_name: Arc<str>,
+    pub(crate) provider: Arc<ProviderHealth>,
+    pub(crate) breaker: Arc<Breaker>,
+    pub(crate) cooldown: Cooldown,
+    pub(crate) hold: Hold,
+    pub(crate) capacity: Arc<Semaphore>,
+    pub(crate) config: ModelConfig,
+}
+
+/// What a failure set aside, to be told to the observer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetAside {
+    Cooldown(Duration),
+    ModelHold(Duration),
+    ProviderHold(Duration),
+}
+
+impl ModelHealth {
+    /// Why the model can't be asked as of `now`, capacity left out.
+    pub(crate) fn refusal(&self, now: Instant, today: Date) -> Option<Refusal> {
+        if self.config.is_past_eol(today) {
+            return Some(Refusal::EndOfLife);
+        }
+        let held = self.hold.remaining(now);
+        if let Some((class, remaining)) = held.or_else(|| self.provider.hold.remaining(now)) {
+            return Some(Refusal::Hold { class, remaining });
+        }
+        if let Some(left) = self.cooldown.remaining(now) {
+            return Some(Refusal::Cooldown(left));
+        }
+        let refused = self.breaker.would_refuse(now);
+        let refused = refused.or_else(|| self.provider.breaker.would_refuse(now));
+        refused.map(|r| Refusal::BreakerOpen(r.retry_in))
+    }
+
+    /// Permits of both breakers.
+    pub(crate) fn admit(&self, now: Instant) -> Result<BreakerPermits, Refusal> {
+        let open = |r: evenkeel_breaker::Refused| Refusal::BreakerOpen(r.retry_in);
+        let model = self.breaker.admit_owned(now).map_err(open)?;
+        let provider = self.provider.breaker.admit_owned(now).map_err(open)?;
+        Ok(BreakerPermits { model, provider })
+    }
+
+    /// What `failure` means for later calls: cooldowns and holds.
+    pub(crate) fn set_aside(&self, failure: &Failure, now: Instant) -> Option<SetAside> {
+        let wait = failure.retry_after;
+        match failure.class {
+            Class::RateLimited => Some(SetAside::Cooldown(self.cooldown.start(now, wait))),
+            Class::QuotaExhausted => {
+                Some(self.start_hold(failure, wait.unwrap_or(QUOTA_HOLD), now))
+            }
+            Class::Auth => Some(self.start_hold(failure, CREDENTIAL_HOLD, now)),
+            Class::ModelGone => Some(self.start_hold(failure, GONE_HOLD, now)),
+            _ => None,
+        }
+    }
+
+    fn start_hold(&self, failure: &Failure, lasting: Duration, now: Instant) -> SetAside {
+        // A date beyond the clock's range holds for a day at a time.
+        let until = now
+            .checked_add(lasting)
+            .unwrap_or_else(|| now + Duration::from_secs(86_400));
+        if failure.scope == Scope::Provider {
+            self.provider.hold.start(failure.class, until);
+            SetAside::ProviderHold(lasting)
+        } else {
+            self.hold.start(failure.class, until);
+            SetAside::ModelHold(lasting)
+        }
+    }
+}
+
+/// The permits an attempt holds while it runs. Dropped, they count as cancelled.
+#[derive(Debug)]
+pub(crate) struct BreakerPermits {
+    model: OwnedPermit,
+    provider: OwnedPermit,
+}
+
+/// Everything an attempt holds while it runs.
+#[derive(Debug)]
+pub(crate) struct Permits {
+    pub(crate) breakers: BreakerPermits,
+    pub(crate) semantic: OwnedPermit,
+    pub(crate) capacity: OwnedSemaphorePermit,
+}
+
+impl Permits {
+    /// The attempt gave a valid answer.
+    pub(crate) fn succeeded(self, model: &ModelHealth, now: Instant) {
+        let _ = self.breakers.model.success(now);
+        let _ = self.breakers.provider.success(now);
+        let _ = self.semantic.success(now);
+        model.provider.answered(now);
+        model.cooldown.succeeded(now);
+        drop(self.capacity);
+    }
+
+    /// The attempt failed: its class says what that counts on.
+    pub(crate) fn failed(self, model: &ModelHealth, failure: &Failure, now: Instant) {
+        let wait = failure.retry_after;
+        match failure.class.counts_on() {
+            CountsOn::Nothing => {}
+            CountsOn::Model => {
+                let Recorded { transition, .. } = self.breakers.model.failure(now, wait);
+                self.breakers.provider.ignore();
+                if transition.is_some() {
+                    model.provider.judge_models(now);
+                }
+            }
+            CountsOn::ModelAndProvider => {
+                let _ = self.breakers.model.failure(now, wait);
+                let _ = self.breakers.provider.failure(now, wait);
+            }
+            CountsOn::Semantic => {
+                // The wire was fine and the answer useless: a count of its own,
+                // neutral for the health of model and provider.
+                let _ = self.semantic.failure(now, wait);
+            }
+        }
+        drop(self.capacity);
+    }
+}

@@ -1,0 +1,332 @@
+//! The prober: small real completions that tell whether a model that was left
+//! has recovered. One for all roles; it sleeps while no role is off its rung.
+
+use crate::call::Unit;
+use crate::drive::now;
+use crate::health::ModelHealth;
+use crate::role::{Measure, Role, Surroundings, limits};
+use evenkeel_breaker::State as BreakerState;
+use evenkeel_core::{
+    CallContext, ChatRequest, Class, EventKind, Failure, Phase, ProviderCall, StreamEvent,
+};
+use evenkeel_roster::Signal;
+use futures_util::StreamExt;
+use jiff::civil::Date;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// What a probe asks.
+const PROBE_TEXT: &str = "Respond with OK.";
+/// Input tokens a probe is billed for, roughly.
+const PROBE_INPUT_TOKENS: f64 = 12.0;
+/// Jitter on the probe interval: 0 to +10%, so that processes do not probe in step.
+const INTERVAL_JITTER: f64 = 0.1;
+
+/// A role that waits for a rung to recover.
+#[derive(Clone)]
+struct Waiting {
+    role: Arc<Role>,
+    rung: usize,
+}
+
+/// What is known of one model's probes.
+#[derive(Debug)]
+struct Book {
+    /// When the next probe is due; none while no role waits.
+    due: Option<Instant>,
+    running: bool,
+    day: Date,
+    spent_usd: f64,
+}
+
+/// What a probe measured.
+struct Measured {
+    model: usize,
+    began: Instant,
+    outcome: Result<Latencies, Failure>,
+}
+
+#[derive(Clone, Copy)]
+struct Latencies {
+    first_token: Duration,
+    total: Duration,
+}
+
+pub(crate) struct Prober {
+    around: Surroundings,
+    unit: Unit,
+    roles: Vec<Arc<Role>>,
+    /// Each model with the roles that have it, by rung.
+    models: Vec<(Arc<ModelHealth>, Vec<Waiting>)>,
+    books: Vec<Book>,
+    running: JoinSet<Measured>,
+}
+
+impl Prober {
+    pub(crate) fn new(roles: Vec<Arc<Role>>, around: Surroundings, unit: Unit) -> Self {
+        let mut models: BTreeMap<_, (Arc<ModelHealth>, Vec<Waiting>)> = BTreeMap::new();
+        for role in &roles {
+            for (rung, place) in role.rungs.iter().enumerate() {
+                let entry = models
+                    .entry(place.model.id.clone())
+                    .or_insert_with(|| (place.model.clone(), Vec::new()));
+                entry.1.push(Waiting {
+                    role: role.clone(),
+                    rung,
+                });
+            }
+        }
+        let models: Vec<_> = models.into_values().collect();
+        let book = || Book {
+            due: None,
+            running: false,
+            day: Date::ZERO,
+            spent_usd: 0.0,
+        };
+        Self {
+            books: models.iter().map(|_| book()).collect(),
+            around,
+            unit,
+            roles,
+            models,
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Probes until `stop`. The router's task tracker awaits it.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let wake = self.around.wake_prober.clone();
+        loop {
+            let next = self.turn(now());
+            let sleep = async {
+                match next {
+                    Some(at) => sleep_until(tokio::time::Instant::from_std(at)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = wake.notified() => {}
+                Some(Ok(measured)) = self.running.join_next() => self.heard(measured, now()),
+                () = sleep => {}
+            }
+        }
+    }
+
+    /// Ends canary stages that are due, starts probes that are due; says when
+    /// to look again.
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        let ticks: Vec<_> = self.roles.iter().filter_map(|r| r.tick(now)).collect();
+        let mut next = ticks.into_iter().min();
+        for model in 0..self.models.len() {
+            let due = self.turn_model(model, now);
+            next = match (next, due) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        next
+    }
+
+    fn turn_model(&mut self, index: usize, now: Instant) -> Option<Instant> {
+        let waiting = self.waiting(index);
+        if waiting.is_empty() {
+            self.books[index].due = None;
+            return None;
+        }
+        if self.books[index].running {
+            return None; // its end wakes the loop
+        }
+        let due = match self.books[index].due {
+            Some(due) => due,
+            None => self.plan(index, &waiting, now),
+        };
+        if due > now {
+            return Some(due);
+        }
+        if self.may_probe(index, now) {
+            self.probe(index, &waiting, now);
+            None
+        } else {
+            Some(self.plan(index, &waiting, now))
+        }
+    }
+
+    /// The roles below the model that wait for probes of it.
+    fn waiting(&self, index: usize) -> Vec<Waiting> {
+        let all = self.models[index].1.iter();
+        all.filter(|w| {
+            w.rung < w.role.word.load().rung && w.role.rungs[w.rung].recovery.probes_wanted()
+        })
+        .cloned()
+        .collect()
+    }
+
+    /// Plans the next probe: the shortest interval of the waiting roles, with jitter.
+    fn plan(&mut self, index: usize, waiting: &[Waiting], now: Instant) -> Instant {
+        let intervals = waiting
+            .iter()
+            .map(|w| w.role.rungs[w.rung].recovery.interval(now));
+        let interval = intervals.min().unwrap_or(Duration::from_secs(30));
+        let jitter = interval.mul_f64(INTERVAL_JITTER * (self.unit.0)());
+        let due = now
+            .checked_add(interval.saturating_add(jitter))
+            .unwrap_or_else(|| now + Duration::from_secs(86_400));
+        self.books[index].due = Some(due);
+        due
+    }
+
+    /// A model that is held, retired, refused by its breaker or over its daily
+    /// spend is not probed.
+    fn may_probe(&mut self, index: usize, now: Instant) -> bool {
+        let today = self.around.today();
+        let model = &self.models[index].0;
+        let open = |state| matches!(state, BreakerState::Open | BreakerState::ForcedOpen);
+        if model.config.is_past_eol(today)
+            || model.hold.remaining(now).is_some()
+            || model.provider.hold.remaining(now).is_some()
+            || open(model.breaker.state(now))
+            || open(model.provider.breaker.state(now))
+        {
+            return false;
+        }
+        let book = &mut self.books[index];
+        if book.day != today {
+            book.day = today;
+            book.spent_usd = 0.0;
+        }
+        let config = &model.config;
+        #[expect(clippy::cast_precision_loss, reason = "a handful of tokens")]
+        let output = config.probe_max_tokens as f64;
+        let price = |per_mtok: Option<f64>, tokens: f64| per_mtok.unwrap_or(0.0) * tokens / 1e6;
+        let cost = price(config.input_usd_per_mtok, PROBE_INPUT_TOKENS)
+            + price(config.output_usd_per_mtok, output);
+        if book.spent_usd + cost > config.probe_usd_per_day {
+            return false;
+        }
+        book.spent_usd += cost;
+        true
+    }
+
+    fn probe(&mut self, index: usize, waiting: &[Waiting], began: Instant) {
+        self.plan(index, waiting, began);
+        self.books[index].running = true;
+        let model = self.models[index].0.clone();
+        let limit = waiting
+            .iter()
+            .map(|w| limits(&w.role.policy, measure(&w.role)).0)
+            .max()
+            .unwrap_or(Duration::ZERO);
+        let streamed = waiting
+            .iter()
+            .any(|w| measure(&w.role) == Measure::FirstToken);
+        let connect = waiting.iter().map(|w| w.role.policy.clocks.connect).max();
+        let call = probe_call(&model, connect.unwrap_or(limit));
+        self.running.spawn(async move {
+            let asked = ask(&model, call, streamed, began);
+            let outcome = timeout(limit, asked).await.unwrap_or_else(|_| {
+                Err(Failure::timeout(
+                    Phase::Deadline,
+                    "the probe took longer than the role's p95 limit",
+                ))
+            });
+            Measured {
+                model: index,
+                began,
+                outcome,
+            }
+        });
+    }
+
+    fn heard(&mut self, measured: Measured, now: Instant) {
+        self.books[measured.model].running = false;
+        let model = &self.models[measured.model].0;
+        self.around.tell(
+            now,
+            None,
+            EventKind::Probed {
+                model: model.id.clone(),
+                latency: measured.outcome.as_ref().ok().map(|l| l.total),
+                class: measured.outcome.as_ref().err().map(|f| f.class),
+            },
+        );
+        if let Err(failure) = &measured.outcome {
+            // A probe takes no permit; what it learns of quota, credential or
+            // absence keeps calls away all the same.
+            if failure.class != Class::RateLimited {
+                let _ = model.set_aside(failure, now);
+            }
+        }
+        let latencies = measured.outcome.ok();
+        for waiting in self.waiting(measured.model) {
+            let Waiting { role, rung } = waiting;
+            let latency = latencies.map(|l| match measure(&role) {
+                Measure::Total => l.total,
+                Measure::FirstToken => l.first_token,
+            });
+            let (t95, _) = limits(&role.policy, measure(&role));
+            let step = role.rungs[rung]
+                .recovery
+                .probed(measured.began, latency, t95);
+            role.take(rung, step, now);
+        }
+    }
+}
+
+/// The measure by which a role judges probes.
+fn measure(role: &Role) -> Measure {
+    Measure::of(role.policy.signal, role.policy.signal == Signal::FirstToken)
+}
+
+fn probe_call(model: &ModelHealth, connect: Duration) -> ProviderCall {
+    ProviderCall {
+        model: model.wire_name.clone(),
+        request: Arc::new(ChatRequest {
+            max_output_tokens: Some(model.config.probe_max_tokens),
+            ..ChatRequest::user(PROBE_TEXT)
+        }),
+        connect,
+        context: CallContext::default(),
+    }
+}
+
+async fn ask(
+    model: &ModelHealth,
+    call: ProviderCall,
+    streamed: bool,
+    began: Instant,
+) -> Result<Latencies, Failure> {
+    let provider = &model.provider.provider;
+    let since = || now().saturating_duration_since(began);
+    if !streamed {
+        provider.complete(call).await?;
+        let total = since();
+        return Ok(Latencies {
+            first_token: total,
+            total,
+        });
+    }
+    let mut events = provider.stream(call).await?;
+    let mut first_token = None;
+    while let Some(event) = events.next().await {
+        let event = event?;
+        if event.is_content() && first_token.is_none() {
+            first_token = Some(since());
+        }
+        if event == StreamEvent::End {
+            let total = since();
+            return Ok(Latencies {
+                first_token: first_token.unwrap_or(total),
+                total,
+            });
+        }
+    }
+    Err(Failure::new(
+        Class::Transient,
+        "the probe's stream was broken off",
+    ))
+}

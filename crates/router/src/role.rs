@@ -1,0 +1,539 @@
+//! One role's state: its rungs, its windows, and the word that says which rung serves.
+
+use crate::health::ModelHealth;
+use evenkeel_breaker::{Breaker, HedgeBudget};
+use evenkeel_core::{CallId, Clock, Event, EventKind, Observer, Refusal, SubstitutionReason};
+use evenkeel_probe::{
+    Breach, Detector, Edge, LatencyWindow, Observation, Recovery, RecoveryStep, RoleWord, Verdict,
+    Word,
+};
+use evenkeel_roster::{RolePolicy, Signal};
+use jiff::civil::Date;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio_util::task::TaskTracker;
+
+/// What a call's latency is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Until the whole answer.
+    Total,
+    /// Until the first content token.
+    FirstToken,
+}
+
+impl Measure {
+    pub(crate) const BOTH: [Self; 2] = [Self::Total, Self::FirstToken];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::FirstToken => "first_token",
+        }
+    }
+
+    /// The measure of a call under `signal`.
+    pub(crate) const fn of(signal: Signal, stream: bool) -> Self {
+        match (signal, stream) {
+            (Signal::FirstToken, _) | (Signal::Auto, true) => Self::FirstToken,
+            (Signal::Total, _) | (Signal::Auto, false) => Self::Total,
+        }
+    }
+}
+
+/// A role's p95 and p99 limits by one measure.
+pub(crate) fn limits(policy: &RolePolicy, measure: Measure) -> (Duration, Duration) {
+    match measure {
+        Measure::Total => (policy.p95, policy.p99),
+        Measure::FirstToken => (policy.first_token_p95, policy.first_token_p99),
+    }
+}
+
+/// One place in a role's roster.
+#[derive(Debug)]
+pub(crate) struct Rung {
+    pub(crate) model: Arc<ModelHealth>,
+    pub(crate) capability_score: f64,
+    pub(crate) median_latency: Option<Duration>,
+    total: LatencyWindow,
+    first_token: LatencyWindow,
+    /// Useless answers of this model to this role.
+    pub(crate) semantic: Arc<Breaker>,
+    pub(crate) recovery: Recovery,
+}
+
+impl Rung {
+    pub(crate) fn new(
+        model: Arc<ModelHealth>,
+        capability_score: f64,
+        median_latency: Option<Duration>,
+        windows: (LatencyWindow, LatencyWindow),
+        semantic: Arc<Breaker>,
+        recovery: Recovery,
+    ) -> Self {
+        Self {
+            model,
+            capability_score,
+            median_latency,
+            total: windows.0,
+            first_token: windows.1,
+            semantic,
+            recovery,
+        }
+    }
+
+    pub(crate) fn window(&self, measure: Measure) -> &LatencyWindow {
+        match measure {
+            Measure::Total => &self.total,
+            Measure::FirstToken => &self.first_token,
+        }
+    }
+
+    /// How long an answer is expected to take: the window's median, else the
+    /// roster's, else nothing is known.
+    pub(crate) fn expected(&self, measure: Measure) -> Duration {
+        let median = self.window(measure).median().or(self.median_latency);
+        median.unwrap_or(Duration::ZERO)
+    }
+
+    /// Time a hedge to this rung needs before the deadline to be of use: the
+    /// window's p95, else twice the roster's median, else nothing is known.
+    pub(crate) fn need(&self, measure: Measure) -> Duration {
+        let twice = self.median_latency.map(|m| m.saturating_mul(2));
+        let p95 = self.window(measure).p95().or(twice);
+        p95.unwrap_or(Duration::ZERO)
+    }
+
+    /// Evidence of the canary stage that runs: observations and exceedances,
+    /// both measures together, each by its own limit.
+    fn canary_evidence(&self, now: Instant) -> (u64, u64) {
+        Measure::BOTH.iter().fold((0, 0), |(n, over), m| {
+            let counts = self.window(*m).counts(now);
+            (n + counts.n95, over + counts.over95)
+        })
+    }
+
+    fn restart_evidence(&self, now: Instant) {
+        self.total.restart(now);
+        self.first_token.restart(now);
+    }
+}
+
+/// What roles need beside their own state.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Wakes the prober.
+    pub(crate) wake_prober: Arc<Notify>,
+    /// Losers kept open to be measured, and the prober; awaited at shutdown.
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Surroundings {
+    pub(crate) fn tell(&self, now: Instant, call: Option<CallId>, kind: EventKind) {
+        self.observer.on(&Event {
+            at: now,
+            call,
+            kind,
+        });
+    }
+
+    pub(crate) fn today(&self) -> Date {
+        let now = jiff::Timestamp::try_from(self.clock.now());
+        let now = now.unwrap_or(jiff::Timestamp::MAX);
+        jiff::tz::Offset::UTC.to_datetime(now).date()
+    }
+}
+
+/// A role.
+#[derive(Debug)]
+pub(crate) struct Role {
+    pub(crate) name: Arc<str>,
+    pub(crate) policy: RolePolicy,
+    pub(crate) rungs: Vec<Rung>,
+    pub(crate) word: RoleWord,
+    pub(crate) hedges: HedgeBudget,
+    /// The epoch, for calls that wait for a move.
+    pub(crate) moved: watch::Sender<u64>,
+    /// Calls under way.
+    pub(crate) in_flight: AtomicUsize,
+    /// Losers kept open to be measured.
+    pub(crate) kept: AtomicUsize,
+    /// Whether a loser is kept open until p99.
+    pub(crate) kept_to_p99: AtomicBool,
+    /// Running mean of input tokens (bits of an f64).
+    mean_tokens: AtomicU64,
+    /// Why the word stands where it does.
+    reason: Mutex<Option<SubstitutionReason>>,
+    /// Whether the last call found nothing that could answer.
+    exhausted: AtomicBool,
+    pub(crate) around: Surroundings,
+}
+
+/// Weight of the newest call in the mean of input tokens: the last ~50 calls.
+const MEAN_WEIGHT: f64 = 0.02;
+
+impl Role {
+    pub(crate) fn new(
+        name: Arc<str>,
+        policy: RolePolicy,
+        rungs: Vec<Rung>,
+        hedges: HedgeBudget,
+        around: Surroundings,
+    ) -> Self {
+        Self {
+            name,
+            policy,
+            rungs,
+            word: RoleWord::new(0),
+            hedges,
+            moved: watch::Sender::new(0),
+            in_flight: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
+            kept_to_p99: AtomicBool::new(false),
+            mean_tokens: AtomicU64::new(0),
+            reason: Mutex::new(None),
+            exhausted: AtomicBool::new(false),
+            around,
+        }
+    }
+
+    /// Counts a call's input into the mean and says what a hedge of it costs:
+    /// `max(1, tokens / mean)` of the hedge budget.
+    pub(crate) fn hedge_cost(&self, tokens: u64) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a rough cost needs no exact tokens"
+        )]
+        let tokens = tokens as f64;
+        let old = f64::from_bits(self.mean_tokens.load(Ordering::Relaxed));
+        let mean = if old > 0.0 {
+            old + MEAN_WEIGHT * (tokens - old)
+        } else {
+            tokens
+        };
+        self.mean_tokens.store(mean.to_bits(), Ordering::Relaxed);
+        if mean > 0.0 {
+            (tokens / mean).max(1.0)
+        } else {
+            1.0
+        }
+    }
+
+    /// Whether the rung is in breach or benched: then hedges need no budget.
+    pub(crate) fn in_breach(&self, rung: usize, now: Instant) -> bool {
+        let rung = &self.rungs[rung];
+        rung.recovery.benched()
+            || Measure::BOTH
+                .iter()
+                .any(|m| matches!(rung.window(*m).verdict(now), Verdict::Breached(_)))
+    }
+
+    /// Why a rung can't be asked by this role as of `now`.
+    pub(crate) fn refusal(&self, rung: usize, now: Instant, today: Date) -> Option<Refusal> {
+        let rung = &self.rungs[rung];
+        rung.model.refusal(now, today).or_else(|| {
+            let refused = rung.semantic.would_refuse(now)?;
+            Some(Refusal::SemanticBreakerOpen(refused.retry_in))
+        })
+    }
+
+    /// The rung a call of this session goes to: the one the word names, or one
+    /// above it that takes a share of sessions as a canary.
+    pub(crate) fn assigned(&self, word: Word, session: &str, now: Instant, today: Date) -> usize {
+        for (index, rung) in self.rungs.iter().enumerate().take(word.rung) {
+            let share = rung.recovery.share();
+            if share > 0.0
+                && evenkeel_probe::session_point(session, word.epoch) < share
+                && self.refusal(index, now, today).is_none()
+            {
+                return index;
+            }
+        }
+        word.rung
+    }
+
+    /// Judges a rung after its evidence changed, and moves the word if it must.
+    pub(crate) fn judge(&self, rung: usize, measure: Measure, now: Instant, call: Option<CallId>) {
+        // Read before the verdict: a move between the two makes the exchange fail.
+        let word = self.word.load();
+        let (verdict, edge) = self.rungs[rung].window(measure).judge(now);
+        if let Some(edge) = edge {
+            self.tell_edge(rung, measure, edge, now, call);
+        }
+        match verdict {
+            Verdict::Breached(breach) if rung == word.rung => {
+                self.substitute(word, measure, breach, now, call);
+            }
+            Verdict::Breached(_) if rung < word.rung => {
+                let step = self.rungs[rung].recovery.canary_breached(now);
+                self.take(rung, step, now);
+            }
+            _ if rung < word.rung && self.rungs[rung].recovery.share() > 0.0 => {
+                let (n, over) = self.rungs[rung].canary_evidence(now);
+                let step = self.rungs[rung].recovery.canary_seen(now, n, over);
+                self.take(rung, step, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_edge(
+        &self,
+        rung: usize,
+        measure: Measure,
+        edge: Edge,
+        now: Instant,
+        call: Option<CallId>,
+    ) {
+        let r = &self.rungs[rung];
+        let role = self.name.clone();
+        let model = r.model.id.clone();
+        let kind = match edge {
+            Edge::Breached(breach) => {
+                let report = r.window(measure).report(now);
+                EventKind::LatencyBreach {
+                    role,
+                    rung,
+                    model,
+                    detector: breach.detector.as_str(),
+                    measure: measure.as_str(),
+                    p95: report.p95,
+                    p99: report.p99,
+                    slo: breach.limit,
+                    samples: breach.samples,
+                }
+            }
+            Edge::Cleared => EventKind::LatencyBreachEnded {
+                role,
+                rung,
+                model,
+                measure: measure.as_str(),
+            },
+        };
+        self.around.tell(now, call, kind);
+    }
+
+    /// Moves the word off a rung that breached, if a usable one is not worse.
+    fn substitute(
+        &self,
+        seen: Word,
+        measure: Measure,
+        breach: Breach,
+        now: Instant,
+        call: Option<CallId>,
+    ) {
+        let today = self.around.today();
+        let to = self.rungs_by_rank(seen.rung).find(|&to| {
+            self.refusal(to, now, today).is_none()
+                && self.rungs[to].model.capacity.available_permits() > 0
+                && !self.worse(seen.rung, to, measure, breach, now)
+        });
+        let reason = match breach.detector {
+            Detector::P99 => SubstitutionReason::LatencyP99Breach,
+            Detector::Spike => SubstitutionReason::LatencySpike,
+            _ => SubstitutionReason::LatencyP95Breach,
+        };
+        if let Some(to) = to {
+            self.move_word(seen, to, reason, measure, now, call);
+        }
+    }
+
+    /// Moves the word off a rung whose model is past its end of life.
+    pub(crate) fn leave_retired(&self, now: Instant, today: Date) {
+        let word = self.word.load();
+        if !self.rungs[word.rung].model.config.is_past_eol(today) {
+            return;
+        }
+        let to = self
+            .rungs_by_rank(word.rung)
+            .find(|&to| self.refusal(to, now, today).is_none());
+        if let Some(to) = to {
+            self.move_word(word, to, SubstitutionReason::Eol, Measure::Total, now, None);
+        }
+    }
+
+    /// All rungs but `except` and the benched ones, best first.
+    fn rungs_by_rank(&self, except: usize) -> impl Iterator<Item = usize> {
+        (0..self.rungs.len()).filter(move |&r| r != except && !self.rungs[r].recovery.benched())
+    }
+
+    /// Whether `to` would be no better than the breached `from`. Unknown is not worse.
+    fn worse(
+        &self,
+        from: usize,
+        to: usize,
+        measure: Measure,
+        breach: Breach,
+        now: Instant,
+    ) -> bool {
+        let from = self.rungs[from].window(measure);
+        let candidate = &self.rungs[to];
+        if let Some(p95) = candidate.window(measure).p95() {
+            let left = match breach.detector {
+                Detector::Spike => from.p95_since_run(now),
+                _ => from.report(now).p95,
+            };
+            return left.is_some_and(|left| p95 >= left);
+        }
+        let (t95, _) = from.thresholds();
+        matches!(candidate.window(measure).verdict(now), Verdict::Breached(_))
+            || candidate.median_latency.is_some_and(|m| m >= t95)
+    }
+
+    fn move_word(
+        &self,
+        seen: Word,
+        to: usize,
+        reason: SubstitutionReason,
+        measure: Measure,
+        now: Instant,
+        call: Option<CallId>,
+    ) {
+        let Ok(new) = self.word.try_move(seen, to) else {
+            return; // somebody else moved it: they tell of it
+        };
+        let from = &self.rungs[seen.rung];
+        let report = from.window(measure).report(now);
+        if reason != SubstitutionReason::Eol {
+            from.recovery.left(now);
+        }
+        from.restart_evidence(now);
+        self.rungs[to].restart_evidence(now);
+        self.set_reason(Some(reason));
+        self.around.tell(
+            now,
+            call,
+            EventKind::ModelSubstitution {
+                role: self.name.clone(),
+                epoch: new.epoch,
+                from: seen.rung,
+                from_model: from.model.id.clone(),
+                to,
+                to_model: self.rungs[to].model.id.clone(),
+                reason,
+                p95: report.p95,
+                p99: report.p99,
+            },
+        );
+        self.announce(new.epoch);
+    }
+
+    fn announce(&self, epoch: u64) {
+        self.moved.send_replace(epoch);
+        self.around.wake_prober.notify_one();
+    }
+
+    fn set_reason(&self, reason: Option<SubstitutionReason>) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// Why the word stands off the primary.
+    pub(crate) fn reason(&self) -> Option<SubstitutionReason> {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what a recovery decided.
+    pub(crate) fn take(&self, rung: usize, step: Option<RecoveryStep>, now: Instant) {
+        let r = &self.rungs[rung];
+        let role = self.name.clone();
+        let model = r.model.id.clone();
+        match step {
+            None => {}
+            Some(RecoveryStep::StartCanary { share, .. }) => {
+                r.restart_evidence(now);
+                let kind = EventKind::CanaryStarted {
+                    role,
+                    rung,
+                    model,
+                    share,
+                };
+                self.around.tell(now, None, kind);
+                self.around.wake_prober.notify_one();
+            }
+            Some(RecoveryStep::CanaryFailed { interval }) => {
+                r.restart_evidence(now);
+                let kind = EventKind::CanaryFailed {
+                    role,
+                    rung,
+                    model,
+                    interval,
+                };
+                self.around.tell(now, None, kind);
+                self.around.wake_prober.notify_one();
+            }
+            Some(RecoveryStep::Restore) => self.restore(rung, now),
+        }
+    }
+
+    fn restore(&self, to: usize, now: Instant) {
+        let seen = self.word.load();
+        let rung = &self.rungs[to];
+        let today = self.around.today();
+        if to >= seen.rung || rung.model.refusal(now, today).is_some() {
+            return;
+        }
+        let Ok(new) = self.word.try_move(seen, to) else {
+            return;
+        };
+        let duration = rung.recovery.restored(now);
+        rung.restart_evidence(now);
+        self.rungs[seen.rung].restart_evidence(now);
+        // Rungs below the restored one are no longer on the way back.
+        for below in &self.rungs[to + 1..] {
+            below.recovery.forget();
+        }
+        if to == 0 {
+            self.set_reason(None);
+        }
+        self.around.tell(
+            now,
+            None,
+            EventKind::ModelRestoration {
+                role: self.name.clone(),
+                epoch: new.epoch,
+                from: seen.rung,
+                from_model: self.rungs[seen.rung].model.id.clone(),
+                to,
+                to_model: rung.model.id.clone(),
+                duration,
+            },
+        );
+        self.announce(new.epoch);
+    }
+
+    /// Ends canary stages whose time is up. Returns the next such instant.
+    pub(crate) fn tick(&self, now: Instant) -> Option<Instant> {
+        let active = self.word.load().rung;
+        for (index, rung) in self.rungs.iter().enumerate().take(active) {
+            if rung.recovery.next_due().is_some_and(|due| due <= now) {
+                let (n, over) = rung.canary_evidence(now);
+                let step = rung.recovery.tick(now, n, over);
+                self.take(index, step, now);
+            }
+        }
+        let due = self.rungs.iter().filter_map(|r| r.recovery.next_due());
+        due.filter(|due| *due > now).min()
+    }
+
+    /// Begins an attempt's observation.
+    pub(crate) fn begin(&self, rung: usize, measure: Measure, now: Instant) -> Observation {
+        self.rungs[rung].window(measure).begin(now)
+    }
+
+    /// Notes whether a call found anything that could answer; true when this
+    /// call begins an episode of exhaustion.
+    pub(crate) fn note_exhausted(&self, exhausted: bool) -> bool {
+        exhausted && !self.exhausted.swap(true, Ordering::Relaxed)
+    }
+
+    /// A call was answered: an episode of exhaustion, if any, is over.
+    pub(crate) fn note_answered(&self) {
+        if self.exhausted.load(Ordering::Relaxed) {
+            self.exhausted.store(false, Ordering::Relaxed);
+        }
+    }
+}

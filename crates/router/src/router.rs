@@ -1,0 +1,122 @@
+//! The router: roles in, answers out.
+
+use crate::answer::{Answer, AnswerStream};
+use crate::build::RouterBuilder;
+use crate::call::{Call, Mode, Unit};
+use crate::drive::{Won, drive, now};
+use crate::error::{CallError, CallErrorKind};
+use crate::explain::Explanation;
+use crate::role::Role;
+use evenkeel_core::{CallContext, ChatRequest, Trail};
+use evenkeel_roster::Config;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// Routes calls of roles to the models of their rosters. Cheap to clone; the
+/// clones share all state. The background prober ends when the last is dropped.
+#[derive(Clone)]
+pub struct Router(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) roles: BTreeMap<String, Arc<Role>>,
+    pub(crate) unit: Unit,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+    pub(crate) _stop_on_drop: DropGuard,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router")
+            .field("roles", &self.0.roles.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Router {
+    /// Starts building a router for a configuration.
+    pub fn builder(config: &Config) -> RouterBuilder<'_> {
+        RouterBuilder::new(config)
+    }
+
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// The roles, in alphabetical order.
+    pub fn roles(&self) -> impl Iterator<Item = &str> {
+        self.0.roles.keys().map(String::as_str)
+    }
+
+    /// Asks a role for a whole answer.
+    ///
+    /// Cancel safe: dropping the future closes every upstream connection of the call.
+    ///
+    /// # Errors
+    /// [`CallError`] where no model of the roster could answer in time.
+    pub async fn complete(
+        &self,
+        role: &str,
+        request: ChatRequest,
+        context: CallContext,
+    ) -> Result<Answer, CallError> {
+        Ok(Answer::new(
+            self.call(role, request, context, Mode::Whole).await?,
+        ))
+    }
+
+    /// Asks a role for a stream. Returns at the commit point: until then any
+    /// fault is invisible to the caller.
+    ///
+    /// Cancel safe, as [`Router::complete`].
+    ///
+    /// # Errors
+    /// [`CallError`] where no model of the roster came to its commit point in time.
+    pub async fn stream(
+        &self,
+        role: &str,
+        request: ChatRequest,
+        context: CallContext,
+    ) -> Result<AnswerStream, CallError> {
+        Ok(AnswerStream::new(
+            self.call(role, request, context, Mode::Stream).await?,
+        ))
+    }
+
+    async fn call(
+        &self,
+        role: &str,
+        request: ChatRequest,
+        context: CallContext,
+        mode: Mode,
+    ) -> Result<Won, CallError> {
+        let Some(role) = self.0.roles.get(role) else {
+            return Err(CallError {
+                kind: CallErrorKind::UnknownRole(role.to_owned()),
+                retry_after: None,
+                trail: Arc::new(Trail::default()),
+            });
+        };
+        let unit = self.0.unit.clone();
+        let call = Call::new(role.clone(), request, context, mode, unit, now());
+        Box::pin(drive(call, mode)).await
+    }
+
+    /// Which rung a request of `role` would go to now, and why each other
+    /// would not. None for an unknown role.
+    pub fn explain(&self, role: &str) -> Option<Explanation> {
+        let role = self.0.roles.get(role)?;
+        Some(Explanation::of(role, now()))
+    }
+
+    /// Ends the prober and waits for attempts that are still being measured
+    /// (at most until their T95). Calls under way are not touched.
+    pub async fn shutdown(&self) {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
