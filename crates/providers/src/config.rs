@@ -79,8 +79,8 @@ pub struct Limits {
     pub max_event_bytes: usize,
     /// Most idle connections kept.
     pub max_idle_connections: usize,
-    /// How long a stream that has told its finish reason may stay silent
-    /// before it counts as ended.
+    /// How long after its finish reason a stream counts as ended, if it does
+    /// not end by itself.
     pub after_finish: Duration,
 }
 

@@ -26,6 +26,7 @@ use secrecy::{ExposeSecret, SecretString};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long the end of the body is waited for once the answer has ended, so
 /// that the connection can be used again. It comes with the last event, or
@@ -142,7 +143,7 @@ impl OpenAi {
         *request.uri_mut() = self.endpoint.chat.clone();
         let headers = request.headers_mut();
         let accept = if stream {
-            "text/event-stream"
+            "text/event-stream, application/json"
         } else {
             "application/json"
         };
@@ -232,6 +233,7 @@ impl OpenAi {
             decoder: self.decoder(answer.key),
             ready: VecDeque::new(),
             after_finish: self.limits.after_finish,
+            ends: None,
         };
         Ok(Box::pin(stream::unfold(events, |mut events| async move {
             let next = events.next().await?;
@@ -289,6 +291,8 @@ struct Events {
     decoder: StreamDecoder,
     ready: VecDeque<Result<StreamEvent, Failure>>,
     after_finish: Duration,
+    /// When a stream that has told its finish reason counts as ended.
+    ends: Option<Instant>,
 }
 
 impl Events {
@@ -314,7 +318,10 @@ impl Events {
         };
         let read = if self.decoder.is_complete() {
             // Only the terminator is missing, and some servers never send it.
-            tokio::time::timeout(self.after_finish, body.next())
+            let ends = *self
+                .ends
+                .get_or_insert_with(|| Instant::now() + self.after_finish);
+            tokio::time::timeout_at(ends, body.next())
                 .await
                 .unwrap_or(Ok(None))
         } else {

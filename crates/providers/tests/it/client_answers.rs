@@ -234,7 +234,11 @@ async fn a_stream_that_stays_open_after_its_finish_is_complete() {
             chunk(&format!("{}{STOP_EVENT}", text_event("Yes.")))
         );
         socket.write_all(text.as_bytes()).await.unwrap();
-        crate::server::closed(&mut socket).await;
+        // Signs of life do not keep it open.
+        let alive = chunk(": keep-alive\n\n");
+        while socket.write_all(alive.as_bytes()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     })
     .await;
     let events = all(server.narrow_client(1 << 20).stream(call()).await.unwrap()).await;

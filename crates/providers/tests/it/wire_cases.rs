@@ -317,3 +317,51 @@ fn an_error_inside_a_choice_is_an_error() {
     let failure = decode_response(choice.to_string().as_bytes(), Server::OpenRouter).unwrap_err();
     assert_eq!(failure.class, Class::RateLimited);
 }
+
+#[test]
+fn an_error_beside_text_keeps_both() {
+    let chunk = json!({"id": "s1", "error": {"code": 429, "message": "slow down"},
+        "choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": "error"}]});
+    let events = decode(&[&format!("data: {chunk}\n\n")]);
+    assert!(matches!(&events[1], Ok(StreamEvent::Delta(Delta::Text(t))) if t == "half"));
+    assert_eq!(events[2].as_ref().unwrap_err().class, Class::RateLimited);
+    assert_eq!(events.len(), 3);
+}
+
+#[test]
+fn calls_without_end_are_refused() {
+    let mut decoder = StreamDecoder::new(Server::Compatible);
+    let failure = (0..2_000)
+        .flat_map(|i| {
+            let piece = json!({"index": i, "id": format!("c{i}"), "function": {"name": "f"}});
+            decoder.push(calls(&[piece]).as_bytes())
+        })
+        .find_map(Result::err)
+        .unwrap();
+    assert_eq!(failure.class, Class::Malformed);
+    assert!(failure.message.contains("1024 tool calls"), "{failure}");
+}
+
+#[test]
+fn a_list_of_content_parts_is_read_and_written_back() {
+    let body = json!({"id": "x", "choices": [{"message": {"role": "assistant",
+        "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "moon"}]},
+            {"type": "text", "text": "Ebb."}, {"type": "reference", "reference_ids": [1]}],
+        "annotations": [{"type": "url_citation"}]}, "finish_reason": "stop",
+        "logprobs": {"content": []}}], "service_tier": "default"});
+    let whole = decode_response(body.to_string().as_bytes(), Server::Mistral).unwrap();
+    assert_eq!(whole.plain_text(), "Ebb.");
+    let written = evenkeel_providers::wire::openai::encode_response(&whole, "m");
+    let choice = &written["choices"][0];
+    assert_eq!(
+        choice["message"]["content"],
+        json!([{"type": "text", "text": "Ebb."}, {"type": "reference", "reference_ids": [1]}])
+    );
+    assert_eq!(choice["message"]["reasoning_content"], "moon");
+    assert_eq!(
+        choice["message"]["annotations"],
+        json!([{"type": "url_citation"}])
+    );
+    assert_eq!(choice["logprobs"], json!({"content": []}));
+    assert_eq!(written["service_tier"], "default");
+}

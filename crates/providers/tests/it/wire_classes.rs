@@ -291,3 +291,13 @@ fn a_redirect_is_no_wire_format() {
         Class::Malformed
     );
 }
+
+#[test]
+fn what_stands_behind_a_router_of_models_is_heard() {
+    let body = r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":\"This model's maximum context length is 8192 tokens.\"}","provider_name":"FixtureAI"}}}"#;
+    let failure = classify(&Reply::new(Server::OpenRouter, 400, body.as_bytes()));
+    assert_eq!(failure.class, Class::ContextWindow);
+    assert!(failure.message.starts_with("Provider returned error: "));
+    // A code that repeats the status is none.
+    assert_eq!(failure.code, None);
+}

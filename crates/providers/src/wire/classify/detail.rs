@@ -100,6 +100,10 @@ impl Detail {
             ..Self::default()
         };
         if let Some(metadata) = error.get("metadata") {
+            // What the server behind the router of models said.
+            if let Some(raw) = metadata.get("raw").and_then(Value::as_str) {
+                detail.message = format!("{}: {raw}", detail.message);
+            }
             detail.limit_source = scalar(metadata.get("limit_source"));
             detail.moderated = metadata.get("reasons").is_some();
         }

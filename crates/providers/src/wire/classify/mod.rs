@@ -111,8 +111,11 @@ pub fn classify(reply: &Reply<'_>) -> Failure {
     failure.phase = (class == Class::Timeout).then_some(Phase::Upstream);
     failure.retry_after = wait;
     failure.status = Some(detail.status.unwrap_or(reply.status));
+    let status = failure.status.map(|s| s.to_string());
     failure.code = [&detail.code, &detail.error_code, &detail.kind]
         .into_iter()
+        // A code that repeats the status says nothing.
+        .filter(|code| Some(*code) != status.as_ref())
         .find_map(|code| excerpt::code(code));
     failure.same_model_may_help = reply.header("x-should-retry") != Some("false");
     failure.capability_gap = class == Class::BadRequest && rules::lacks_something(&detail);

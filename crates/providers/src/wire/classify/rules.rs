@@ -166,7 +166,7 @@ pub(super) fn scope(server: Server, class: Class, d: &Detail) -> Scope {
 pub(super) fn lacks_something(d: &Detail) -> bool {
     matches!(
         d.code.as_str(),
-        "unsupported_parameter" | "unsupported_value"
+        "unsupported_parameter" | "unsupported_value" | "unknown_parameter"
     ) || d.kind == "not_supported_error"
         || matches!(d.status, Some(404 | 405 | 501))
         || wording::says_unsupported(&d.message.to_lowercase())

@@ -67,7 +67,7 @@ pub(super) fn starts_with_model(message: &str) -> bool {
 
 /// This model or server lacks what the request asks for.
 pub(super) fn says_unsupported(message: &str) -> bool {
-    const PARTS: [&str; 18] = [
+    const PARTS: [&str; 20] = [
         "not support",
         "unsupported",
         "is not permitted",
@@ -75,6 +75,8 @@ pub(super) fn says_unsupported(message: &str) -> bool {
         "is deprecated for this model",
         "unknown variant",
         "unknown name",
+        "unknown parameter",
+        "unrecognized request argument",
         "auto-tool-choice",
         "failed to parse grammar",
         "grammar is too large",

@@ -1,6 +1,6 @@
 //! Whole answers: neutral form to JSON.
 
-use super::{messages_write, usage, written_form};
+use super::{DIALECT, messages_write, usage, written_form};
 use evenkeel_core::{ChatResponse, Finish, Part, ToolCall};
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ fn message(response: &ChatResponse, kept: Option<&Map<String, Value>>) -> Value 
             Part::Refusal(text) => refusal.push_str(text),
             Part::Reasoning(part) => reasoning.push_str(&part.text),
             Part::ToolCall(call) => calls.push(call),
-            Part::Other(extra) if extra.fields.contains_key("id") => others.push(extra),
+            Part::Other(extra) if extra.dialect == DIALECT => others.push(&extra.fields),
             _ => {}
         }
     }
@@ -64,8 +64,16 @@ fn message(response: &ChatResponse, kept: Option<&Map<String, Value>>) -> Value 
     };
     let mut map = Map::new();
     map.insert("role".into(), "assistant".into());
-    // An answer that says nothing and calls nothing is an empty text.
-    let content = if calls.is_empty() && refusal.is_empty() {
+    // Entries of `tool_calls` have an id, entries of `content` have none.
+    let (other_calls, other_content): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|o| o.contains_key("id"));
+    let content = if !other_content.is_empty() {
+        let said = (!said.is_empty()).then(|| json!({"type": "text", "text": said}));
+        said.into_iter()
+            .chain(other_content.into_iter().cloned().map(Value::Object))
+            .collect()
+    } else if calls.is_empty() && other_calls.is_empty() && refusal.is_empty() {
+        // An answer that says nothing and calls nothing is an empty text.
         said.into()
     } else {
         or_null(said)
@@ -75,11 +83,10 @@ fn message(response: &ChatResponse, kept: Option<&Map<String, Value>>) -> Value 
     if !reasoning.is_empty() {
         map.insert("reasoning_content".into(), reasoning.into());
     }
+    let mut calls: Vec<Value> = calls.into_iter().map(messages_write::tool_call).collect();
+    calls.extend(other_calls.into_iter().cloned().map(Value::Object));
     if !calls.is_empty() {
-        map.insert(
-            "tool_calls".into(),
-            messages_write::tool_calls(calls.into_iter()),
-        );
+        map.insert("tool_calls".into(), calls.into());
     }
     let kept = kept.and_then(|choice| choice.get("message")?.as_object());
     for (name, value) in kept.into_iter().flatten() {

@@ -212,13 +212,14 @@ fn content_part(part: &Part) -> Option<Value> {
 
 /// The `tool_calls` value.
 pub(super) fn tool_calls<'a>(calls: impl Iterator<Item = &'a ToolCall>) -> Value {
-    calls
-        .map(|call| {
-            json!({
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            })
-        })
-        .collect()
+    calls.map(tool_call).collect()
+}
+
+/// One entry of `tool_calls`.
+pub(super) fn tool_call(call: &ToolCall) -> Value {
+    json!({
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    })
 }

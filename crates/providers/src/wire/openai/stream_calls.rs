@@ -25,9 +25,18 @@ struct Call {
     halves: Joiner,
 }
 
-/// A call whose name never came.
-#[derive(Debug)]
-pub(super) struct Nameless;
+/// Most calls of one answer. `OpenAI` takes 128 tools; an answer that calls
+/// eight times as often is out of control.
+const MAX_CALLS: usize = 1024;
+
+/// Calls that cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BrokenCalls {
+    #[error("a tool call came without a name")]
+    Nameless,
+    #[error("the answer holds more than {MAX_CALLS} tool calls")]
+    TooMany,
+}
 
 impl Calls {
     pub(super) fn is_empty(&self) -> bool {
@@ -36,14 +45,14 @@ impl Calls {
 
     /// Takes one entry of a `tool_calls` delta. A call is announced once its
     /// arguments begin: some servers send its name in pieces, and some after
-    /// the first arguments.
+    /// the first arguments. Returns the bytes of argument text.
     pub(super) fn take(
         &mut self,
         piece: &Value,
         has_halves: bool,
         answer_id: &str,
         out: &mut Vec<StreamEvent>,
-    ) {
+    ) -> Result<usize, BrokenCalls> {
         let function = piece.get("function");
         let part =
             |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -65,6 +74,10 @@ impl Calls {
         let text = call.halves.join(&arguments, has_halves).into_owned();
         call.has_arguments |= !arguments.is_empty();
         call.add_arguments(&text, at, answer_id, out);
+        if self.calls.len() > MAX_CALLS {
+            return Err(BrokenCalls::TooMany);
+        }
+        Ok(arguments.len())
     }
 
     /// The call a piece belongs to; a new one where its id, or its name after
@@ -116,9 +129,9 @@ impl Calls {
         &mut self,
         answer_id: &str,
         out: &mut Vec<StreamEvent>,
-    ) -> Result<(), Nameless> {
+    ) -> Result<(), BrokenCalls> {
         if self.calls.iter().any(|call| call.name.is_empty()) {
-            return Err(Nameless);
+            return Err(BrokenCalls::Nameless);
         }
         self.announce_named(answer_id, out);
         for (at, call) in self.calls.iter_mut().enumerate() {

@@ -243,11 +243,7 @@ impl StreamDecoder {
         match json::parse_event(data) {
             Err(_) if named_error => self.fail_with(data, out),
             Ok(parsed) if named_error || answer_read::is_error(&parsed.value) => {
-                let choices = parsed.value.get("choices");
-                let text = choices.and_then(|c| c.get(0)?.get("delta")?.get("content")?.as_str());
-                if text.is_some_and(|text| !text.is_empty()) {
-                    self.take_chunk(&parsed.value, parsed.has_halves, out);
-                }
+                self.take_last_words(&parsed.value, parsed.has_halves, out);
                 if !self.over {
                     self.fail_with(data, out);
                 }
@@ -263,6 +259,22 @@ impl StreamDecoder {
         }
         if out.len() == before {
             out.push(Ok(StreamEvent::KeepAlive));
+        }
+    }
+
+    /// The text of a chunk that is an error too.
+    fn take_last_words(&mut self, chunk: &Value, has_halves: bool, out: &mut Out) {
+        let delta = chunk.pointer("/choices/0/delta").and_then(Value::as_object);
+        let says = |name: &str| {
+            delta
+                .and_then(|d| d.get(name)?.as_str())
+                .unwrap_or_default()
+        };
+        if let Some(delta) = delta
+            && !says("content").is_empty()
+        {
+            self.take_head(chunk, true, out);
+            self.take_delta(delta, has_halves, out);
         }
     }
 
@@ -391,9 +403,15 @@ impl StreamDecoder {
             .collect();
         if let Some(Value::Array(pieces)) = delta.get("tool_calls") {
             for piece in pieces {
-                self.calls.take(piece, has_halves, &self.id, &mut events);
-                self.answer_bytes +=
-                    answer_read::arguments(piece.pointer("/function/arguments")).len();
+                let taken = self.calls.take(piece, has_halves, &self.id, &mut events);
+                match taken {
+                    Ok(argument_bytes) => self.answer_bytes += argument_bytes,
+                    Err(e) => {
+                        let failure = self.failure(Class::Malformed, &e.to_string());
+                        self.fail(failure, out);
+                        return;
+                    }
+                }
             }
         }
         self.give(events, out);
@@ -434,8 +452,8 @@ impl StreamDecoder {
             })
         }));
         let mut events = events.into_iter().map(StreamEvent::Delta).collect();
-        if self.calls.finish(&self.id, &mut events).is_err() {
-            let failure = self.failure(Class::Malformed, "a tool call came without a name");
+        if let Err(e) = self.calls.finish(&self.id, &mut events) {
+            let failure = self.failure(Class::Malformed, &e.to_string());
             self.fail(failure, out);
             return;
         }
