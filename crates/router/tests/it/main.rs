@@ -1,4 +1,5 @@
 //! The router over simulated providers, on the paused clock.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod clocks;
 mod crowd;
@@ -7,4 +8,5 @@ mod hedging;
 mod restoration;
 mod streams;
 mod substitution;
+mod trace;
 mod world;

@@ -59,12 +59,14 @@ pub(crate) struct World {
     pub(crate) providers: Vec<Simulated>,
 }
 
+type Change<T> = Box<dyn Fn(usize, &mut T)>;
+
 /// What a test changes of the world before it is built.
 pub(crate) struct Plan {
     pub(crate) policy: RolePolicy,
     pub(crate) rungs: Vec<Behaviour>,
-    pub(crate) model: Box<dyn Fn(usize, &mut ModelConfig)>,
-    pub(crate) rung: Box<dyn Fn(usize, &mut RungConfig)>,
+    pub(crate) model: Change<ModelConfig>,
+    pub(crate) rung: Change<RungConfig>,
 }
 
 pub(crate) fn model_id(rung: usize) -> ModelId {
