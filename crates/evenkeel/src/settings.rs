@@ -33,10 +33,8 @@ impl Settings {
             )]
             std::env::var(name).ok()
         };
-        let today = jiff::Timestamp::try_from(SystemClock.now())
-            .expect("the machine's clock is within the years jiff knows")
-            .to_zoned(jiff::tz::TimeZone::UTC)
-            .date();
+        let now = jiff::Timestamp::try_from(SystemClock.now()).unwrap_or(jiff::Timestamp::MAX);
+        let today = jiff::tz::Offset::UTC.to_datetime(now).date();
         let loaded = evenkeel_roster::load(&sources, &environment, today)?;
         Ok(Self {
             config: loaded.config,

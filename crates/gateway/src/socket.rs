@@ -100,7 +100,7 @@ pub(crate) struct Socket {
     limits: Limits,
     silence: Alarm<Awaited>,
     head_begun: bool,
-    /// How many requests had begun when `head_begun` was set.
+    /// How many requests had begun when the socket was last read.
     begun: usize,
     write_stall: Alarm<()>,
     linger: Alarm<()>,
@@ -125,20 +125,33 @@ impl Socket {
         }
     }
 
-    /// Nothing came: is it still worth waiting?
-    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.begun != self.serving.begun() {
-            self.begun = self.serving.begun();
+    /// Once a request has begun, the next head has a clock of its own.
+    fn forget_last_head(&mut self) {
+        let begun = self.serving.begun();
+        if self.begun != begun {
+            self.begun = begun;
             self.head_begun = false;
             self.silence.armed = None;
         }
+    }
+
+    /// What a client that sends nothing is waited for, and how long at most;
+    /// none while it is the client that waits.
+    fn awaited(&mut self) -> Option<(Awaited, Duration)> {
+        self.forget_last_head();
         if self.serving.now() {
-            return Poll::Pending;
-        }
-        let (awaited, limit) = if self.head_begun {
-            (Awaited::Head, self.limits.head)
+            None
+        } else if self.head_begun {
+            Some((Awaited::Head, self.limits.head))
         } else {
-            (Awaited::Request, self.limits.idle)
+            Some((Awaited::Request, self.limits.idle))
+        }
+    }
+
+    /// Nothing came: is it still worth waiting?
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some((awaited, limit)) = self.awaited() else {
+            return Poll::Pending;
         };
         ready!(self.silence.poll(cx, awaited, limit));
         match awaited {
@@ -153,6 +166,30 @@ impl Socket {
                     "the client did not finish its request head",
                 )))
             }
+        }
+    }
+
+    /// Sets the clock of an idle connection. hyper does not read again after
+    /// an answer where it knows that nothing is there.
+    fn arm_silence(&mut self, cx: &mut Context<'_>) {
+        if let Some((awaited, limit)) = self.awaited()
+            && self.silence.poll(cx, awaited, limit).is_ready()
+        {
+            // The next read says that it is over.
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Whether the client has left while its request is being served.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let mut byte = [0];
+        match ready!(self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
+            Ok(0) => Poll::Ready(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the client left",
+            )),
+            Ok(_) => Poll::Pending,
+            Err(error) => Poll::Ready(error),
         }
     }
 
@@ -225,10 +262,10 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.forget_last_head();
         match Pin::new(&mut this.stream).poll_read(cx, buf) {
             Poll::Ready(result) => {
-                this.head_begun = !this.serving.now();
-                this.begun = this.serving.begun();
+                this.head_begun |= !this.serving.now();
                 Poll::Ready(result)
             }
             Poll::Pending => this.poll_silence(cx),
@@ -275,24 +312,16 @@ impl AsyncWrite for Socket {
         self.stream.is_write_vectored()
     }
 
-    /// Nothing is buffered here. hyper calls this whenever it looks after a
-    /// connection, and it does not look for the client's end while it holds
+    /// Nothing is buffered here. hyper calls this whenever it has looked after
+    /// a connection, and it does not look for the client's end while it holds
     /// bytes that the client sent beyond its request (an old client's final
     /// CRLF, a pipelined request): so the end is looked for here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.serving.now() {
-            let mut byte = [0];
-            match this.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
-                Poll::Ready(Ok(0)) => {
-                    return Poll::Ready(Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the client left",
-                    )));
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(_)) | Poll::Pending => {}
-            }
+        if !this.serving.now() {
+            this.arm_silence(cx);
+        } else if let Poll::Ready(left) = this.poll_left(cx) {
+            return Poll::Ready(Err(left));
         }
         Pin::new(&mut this.stream).poll_flush(cx)
     }

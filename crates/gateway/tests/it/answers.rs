@@ -8,7 +8,7 @@ use serde_json::json;
 #[tokio::test]
 async fn an_answer_names_who_gave_it() {
     let up = upstream("up", Behaviour::default().with_text("hello there")).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let reply = gateway.ask().await;
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -34,7 +34,7 @@ async fn an_answer_names_who_gave_it() {
 #[tokio::test]
 async fn headers_say_the_same() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let reply = gateway.ask().await;
     for (name, value) in [
         ("x-evenkeel-model", "p0/m0"),
@@ -67,7 +67,7 @@ async fn headers_say_the_same() {
 async fn a_fallback_answer_says_why() {
     let bad = upstream("bad", Behaviour::failing(Fault::status(500))).await;
     let good = upstream("good", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&bad, &good]).await;
+    let gateway = Gateway::start(&[&bad, &good]);
     let reply = gateway.ask().await;
     assert_eq!(reply.status, 200);
     assert_eq!(reply.json()["model"], "p1/m1");
@@ -88,7 +88,7 @@ async fn the_meta_object_can_be_renamed() {
         server: "meta_key = \"_meta\"",
         ..Setup::default()
     };
-    let gateway = Gateway::with(&[&up], setup).await;
+    let gateway = Gateway::with(&[&up], setup);
     let body = gateway.ask().await.json();
     assert_eq!(body["_meta"]["model_id"], "p0/m0");
     assert!(body.get("evenkeel").is_none());
@@ -99,7 +99,7 @@ async fn the_meta_object_can_be_renamed() {
 #[tokio::test]
 async fn unknown_fields_reach_the_provider() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let fields = json!({ "verbosity": "low", "x_vendor": { "deep": [1, 2.5, "é"] } });
     assert_eq!(gateway.chat(&[], &question(&fields)).await.status, 200);
     let seen = up.requests().pop().unwrap();
@@ -111,7 +111,7 @@ async fn unknown_fields_reach_the_provider() {
 #[tokio::test]
 async fn a_request_id_of_the_caller_comes_back() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let reply = gateway
         .chat(&[("x-request-id", "mine-7")], &question(&json!({})))
         .await;
@@ -123,7 +123,7 @@ async fn a_request_id_of_the_caller_comes_back() {
 #[tokio::test]
 async fn the_roles_are_the_models() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let reply = wire::send(gateway.address, &wire::request("GET /v1/models", &[], b"")).await;
     let body = reply.json();
     assert_eq!(body["object"], "list");
@@ -135,7 +135,7 @@ async fn the_roles_are_the_models() {
 #[tokio::test]
 async fn health_is_told_under_every_usual_name() {
     let up = upstream("up", Behaviour::failing(Fault::Refuse)).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     for path in [
         "/healthz",
         "/readyz",
@@ -159,7 +159,7 @@ async fn health_is_told_under_every_usual_name() {
 async fn one_connection_serves_many_answers() {
     use tokio::io::AsyncWriteExt;
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let mut connection = tokio::net::TcpStream::connect(gateway.address)
         .await
         .unwrap();

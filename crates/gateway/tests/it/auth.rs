@@ -18,7 +18,7 @@ fn keyed() -> Setup {
 #[tokio::test]
 async fn a_client_key_is_asked_for_and_never_sent_upstream() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::with(&[&up], keyed()).await;
+    let gateway = Gateway::with(&[&up], keyed());
     let body = question(&json!({}));
     for headers in [
         &[("authorization", "Bearer evk-one")][..],
@@ -41,7 +41,7 @@ async fn a_client_key_is_asked_for_and_never_sent_upstream() {
 #[tokio::test]
 async fn without_a_good_key_nothing_is_answered() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::with(&[&up], keyed()).await;
+    let gateway = Gateway::with(&[&up], keyed());
     let large = question(&json!({ "padding": "x".repeat(2_000_000) }));
     for headers in [
         &[][..],
@@ -65,7 +65,7 @@ async fn without_a_good_key_nothing_is_answered() {
 #[tokio::test]
 async fn an_open_gateway_listens_on_loopback_only() {
     let up = upstream("up", Behaviour::default()).await;
-    let router = Gateway::start(&[&up]).await.router.clone();
+    let router = Gateway::start(&[&up]).router.clone();
     let bind = |listen: &str, keys: Vec<&str>, allow_open| {
         let config = ServerConfig {
             listen: listen.to_owned(),

@@ -6,10 +6,11 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-/// How soon an upstream must notice, on a busy machine.
-const SOON: Duration = Duration::from_millis(500);
+/// Within this an upstream must have noticed. It takes a millisecond where the
+/// machine is free; without notice it is the 20 s of the answer.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Sends a request, waits until the upstream has it, leaves with `leave`, and
 /// asserts that the upstream's connection is closed soon and nothing else begun.
@@ -17,19 +18,17 @@ async fn leaves(request: Vec<u8>, leave: impl AsyncFnOnce(TcpStream)) {
     let slow = Behaviour::healthy(Latency::millis(20_000));
     let up = upstream("up", slow).await;
     let other = upstream("other", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up, &other]).await;
+    let gateway = Gateway::start(&[&up, &other]);
     let mut connection = TcpStream::connect(gateway.address).await.unwrap();
     connection.write_all(&request).await.unwrap();
     up.wait_until(|stats| stats.in_flight == 1).await;
-    let left = Instant::now();
     leave(connection).await;
     gone(&up).await;
-    assert!(left.elapsed() < SOON, "{:?}", left.elapsed());
     assert_eq!(other.stats().started, 0);
 }
 
 async fn gone(up: &Upstream) {
-    let stats = timeout(Duration::from_secs(5), up.wait_until(|s| s.in_flight == 0))
+    let stats = timeout(SOON, up.wait_until(|s| s.in_flight == 0))
         .await
         .expect("the upstream call goes on without its caller");
     assert_eq!(stats.cancelled, 1, "{stats:?}");
@@ -75,7 +74,7 @@ async fn a_client_that_sent_more_than_its_request_is_noticed_too() {
 async fn a_client_that_leaves_in_mid_stream_ends_it_upstream() {
     let behaviour = Behaviour::failing(Fault::Endless).with_inter_token(Duration::from_millis(10));
     let up = upstream("up", behaviour).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let mut connection = TcpStream::connect(gateway.address).await.unwrap();
     let request = chat(&[], &question(&json!({ "stream": true })));
     connection.write_all(&request).await.unwrap();
@@ -83,8 +82,6 @@ async fn a_client_that_leaves_in_mid_stream_ends_it_upstream() {
     while !String::from_utf8_lossy(&seen).contains("data: ") {
         connection.read_buf(&mut seen).await.unwrap();
     }
-    let left = Instant::now();
     drop(connection);
     gone(&up).await;
-    assert!(left.elapsed() < SOON, "{:?}", left.elapsed());
 }

@@ -12,39 +12,39 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// A running gateway with one role, `planner`.
-pub struct Gateway {
-    pub address: SocketAddr,
-    pub router: Router,
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) router: Router,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
 
 /// What differs from the usual configuration.
-#[derive(Default)]
-pub struct Setup {
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setup {
     /// Lines of `[server]`.
-    pub server: &'static str,
+    pub(crate) server: &'static str,
     /// Lines of the role.
-    pub role: &'static str,
-    pub limits: Limits,
+    pub(crate) role: &'static str,
+    pub(crate) limits: Limits,
 }
 
 /// An upstream that behaves so.
-pub async fn upstream(name: &str, behaviour: Behaviour) -> Upstream {
+pub(crate) async fn upstream(name: &str, behaviour: Behaviour) -> Upstream {
     let config = UpstreamConfig::named(name).with_behaviour(behaviour);
     Upstream::start(config).await.unwrap()
 }
 
 impl Gateway {
     /// In front of these upstreams, the first being the primary.
-    pub async fn start(upstreams: &[&Upstream]) -> Self {
-        Self::with(upstreams, Setup::default()).await
+    pub(crate) fn start(upstreams: &[&Upstream]) -> Self {
+        Self::with(upstreams, Setup::default())
     }
 
-    pub async fn with(upstreams: &[&Upstream], setup: Setup) -> Self {
+    pub(crate) fn with(upstreams: &[&Upstream], setup: Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evenkeel.toml");
-        std::fs::write(&path, config(upstreams, &setup)).unwrap();
+        std::fs::write(&path, config(upstreams, setup)).unwrap();
         let settings = Settings::load(&path).unwrap();
         let router = settings.router(Arc::new(LogObserver::new())).unwrap();
         let server = Server::bind(&settings.config().server, router.clone(), setup.limits).unwrap();
@@ -62,44 +62,44 @@ impl Gateway {
     }
 
     /// Asks for a shutdown.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
     /// Waits until the server has ended.
-    pub async fn ended(mut self) {
+    pub(crate) async fn ended(mut self) {
         self.tasks.join_next().await.unwrap().unwrap();
     }
 
     /// Sends a chat request.
-    pub async fn chat(&self, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub(crate) async fn chat(&self, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         wire::send(self.address, &chat(headers, body)).await
     }
 
     /// Sends a good request for a whole answer.
-    pub async fn ask(&self) -> Reply {
+    pub(crate) async fn ask(&self) -> Reply {
         self.chat(&[], &question(&json!({}))).await
     }
 
     /// Sends a good request for a stream.
-    pub async fn ask_stream(&self) -> Reply {
+    pub(crate) async fn ask_stream(&self) -> Reply {
         self.chat(&[], &question(&json!({"stream": true}))).await
     }
 
     /// Asserts that the gateway is as well as ever.
-    pub async fn assert_well(&self) {
+    pub(crate) async fn assert_well(&self) {
         let reply = self.ask().await;
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
 }
 
 /// Bytes of a chat request.
-pub fn chat(headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn chat(headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     wire::request("POST /v1/chat/completions", headers, body)
 }
 
 /// A good body with these fields beside.
-pub fn question(fields: &Value) -> Vec<u8> {
+pub(crate) fn question(fields: &Value) -> Vec<u8> {
     let mut body = json!({
         "model": "planner",
         "messages": [{ "role": "user", "content": "Say hi. n42" }],
@@ -110,24 +110,38 @@ pub fn question(fields: &Value) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-fn config(upstreams: &[&Upstream], setup: &Setup) -> String {
-    let mut text = format!("[server]\nlisten = \"127.0.0.1:0\"\n{}\n", setup.server);
-    for (i, upstream) in upstreams.iter().enumerate() {
-        text.push_str(&format!(
-            "[providers.p{i}]\ndialect = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-{i}\"\n",
-            upstream.base_url()
-        ));
-    }
+fn config(upstreams: &[&Upstream], setup: Setup) -> String {
+    let providers: Vec<String> = upstreams
+        .iter()
+        .enumerate()
+        .map(|(i, upstream)| {
+            let url = upstream.base_url();
+            format!(
+                "[providers.p{i}]\ndialect = \"openai\"\nbase_url = \"{url}\"\napi_key = \"sk-upstream-{i}\"\n"
+            )
+        })
+        .collect();
     let fallbacks: Vec<String> = (1..upstreams.len())
         .map(|i| format!("{{ model = \"p{i}/m{i}\", rank = {i} }}"))
         .collect();
-    text.push_str(&format!(
-        "[agent_roles.planner]\np95_threshold_ms = 5000\np99_threshold_ms = 8000\n\
-         evaluation_window_seconds = 15\nallow_unqualified = true\n\
-         retry = {{ rate_limited = 0, transient = 0, overloaded = 0, malformed = 0, semantic = 0 }}\n\
-         primary = \"p0/m0\"\nfallbacks = [{}]\n{}\n",
-        fallbacks.join(", "),
-        setup.role
-    ));
-    text
+    let Setup { server, role, .. } = setup;
+    format!(
+        r#"
+        [server]
+        listen = "127.0.0.1:0"
+        {server}
+        {providers}
+        [agent_roles.planner]
+        p95_threshold_ms = 5000
+        p99_threshold_ms = 8000
+        evaluation_window_seconds = 15
+        allow_unqualified = true
+        retry = {{ rate_limited = 0, transient = 0, overloaded = 0, malformed = 0, semantic = 0 }}
+        primary = "p0/m0"
+        fallbacks = [{fallbacks}]
+        {role}
+        "#,
+        providers = providers.concat(),
+        fallbacks = fallbacks.join(", "),
+    )
 }

@@ -7,16 +7,16 @@ use evenkeel_gateway::Limits;
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 fn hasty() -> Setup {
     Setup {
         limits: Limits {
-            head: Duration::from_millis(150),
+            head: Duration::from_millis(400),
             body_stall: Duration::from_millis(150),
             body: Duration::from_millis(400),
-            idle: Duration::from_millis(300),
+            idle: Duration::from_secs(5),
             write_stall: Duration::from_millis(200),
             ..Limits::default()
         },
@@ -24,12 +24,12 @@ fn hasty() -> Setup {
     }
 }
 
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_head_that_does_not_end_is_timed_out() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::with(&[&up], hasty()).await;
+    let gateway = Gateway::with(&[&up], hasty());
     let mut connection = TcpStream::connect(gateway.address).await.unwrap();
     connection
         .write_all(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow:")
@@ -45,7 +45,7 @@ async fn a_head_that_does_not_end_is_timed_out() {
 #[tokio::test]
 async fn a_dripping_head_is_timed_out() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::with(&[&up], hasty()).await;
+    let gateway = Gateway::with(&[&up], hasty());
     let mut connection = TcpStream::connect(gateway.address).await.unwrap();
     let (mut read, mut write) = connection.split();
     let drip = async {
@@ -68,7 +68,7 @@ async fn a_dripping_head_is_timed_out() {
 #[tokio::test]
 async fn a_body_that_stops_or_drips_is_timed_out() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::with(&[&up], hasty()).await;
+    let gateway = Gateway::with(&[&up], hasty());
     let whole = chat(&[], &question(&json!({})));
     for every in [None, Some(Duration::from_millis(30))] {
         let mut connection = TcpStream::connect(gateway.address).await.unwrap();
@@ -105,7 +105,9 @@ async fn a_body_that_stops_or_drips_is_timed_out() {
 async fn an_idle_connection_is_closed_quietly_and_a_slow_answer_is_not() {
     let slow = evenkeel_chaos::Latency::millis(700);
     let up = upstream("up", Behaviour::healthy(slow)).await;
-    let gateway = Gateway::with(&[&up], hasty()).await;
+    let mut setup = hasty();
+    setup.limits.idle = Duration::from_millis(300);
+    let gateway = Gateway::with(&[&up], setup);
     let mut connection = TcpStream::connect(gateway.address).await.unwrap();
     connection
         .write_all(&chat(&[], &question(&json!({}))))
@@ -125,13 +127,14 @@ async fn an_idle_connection_is_closed_quietly_and_a_slow_answer_is_not() {
 #[tokio::test]
 async fn each_head_has_its_own_time() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::with(&[&up], hasty()).await;
+    let gateway = Gateway::with(&[&up], hasty());
     let mut connection = TcpStream::connect(gateway.address).await.unwrap();
     let request = chat(&[], &question(&json!({})));
     for _ in 0..3 {
         connection.write_all(&request).await.unwrap();
         assert_eq!(wire::receive(&mut connection).await.status, 200);
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Longer than a head may take, shorter than a connection may idle.
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
@@ -139,8 +142,11 @@ async fn each_head_has_its_own_time() {
 #[tokio::test]
 async fn a_client_that_does_not_read_is_let_go_with_its_upstream() {
     let up = upstream("up", Behaviour::failing(Fault::Endless)).await;
-    let gateway = Gateway::with(&[&up], hasty()).await;
-    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
+    let gateway = Gateway::with(&[&up], hasty());
+    let socket = TcpSocket::new_v4().unwrap();
+    // So that little fills what the kernel holds for the client.
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut connection = socket.connect(gateway.address).await.unwrap();
     connection
         .write_all(&chat(&[], &question(&json!({ "stream": true }))))
         .await
@@ -164,7 +170,7 @@ async fn connections_over_the_limit_wait_for_their_turn() {
         },
         ..Setup::default()
     };
-    let gateway = Gateway::with(&[&up], setup).await;
+    let gateway = Gateway::with(&[&up], setup);
     let first = TcpStream::connect(gateway.address).await.unwrap();
     let second = TcpStream::connect(gateway.address).await.unwrap();
     let waiting = gateway.ask();

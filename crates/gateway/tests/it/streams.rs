@@ -9,7 +9,7 @@ use std::time::Duration;
 async fn a_stream_is_whole_and_of_one_piece() {
     let behaviour = Behaviour::default().with_text("one two three");
     let up = upstream("up", behaviour).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let reply = gateway.ask_stream().await;
     assert_eq!(reply.status, 200);
     assert!(reply.complete);
@@ -55,7 +55,7 @@ fn text(chunks: &[Value]) -> String {
 #[tokio::test]
 async fn usage_comes_last_and_only_if_asked_for() {
     let up = upstream("up", Behaviour::default()).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let body = question(&json!({ "stream": true, "stream_options": { "include_usage": true } }));
     let chunks = gateway.chat(&[], &body).await.chunks();
     let last = chunks.last().unwrap();
@@ -75,7 +75,7 @@ async fn a_break_after_the_commit_ends_in_an_error_event() {
     ] {
         let up = upstream("up", Behaviour::failing(fault.clone())).await;
         let other = upstream("other", Behaviour::default()).await;
-        let gateway = Gateway::start(&[&up, &other]).await;
+        let gateway = Gateway::start(&[&up, &other]);
         let reply = gateway.ask_stream().await;
         assert_eq!(reply.status, 200, "{fault:?}");
         assert!(reply.complete);
@@ -104,7 +104,7 @@ async fn an_error_within_the_stream_is_told_with_its_class() {
         message: "something broke".to_owned(),
     };
     let up = upstream("up", Behaviour::failing(fault)).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let reply = gateway.ask_stream().await;
     let last: Value = serde_json::from_str(reply.events().last().unwrap()).unwrap();
     assert!(last["error"]["code"].is_string(), "{last}");
@@ -114,7 +114,7 @@ async fn an_error_within_the_stream_is_told_with_its_class() {
 #[tokio::test]
 async fn a_stall_after_the_commit_is_a_timeout() {
     let up = upstream("up", Behaviour::failing(Fault::StallAfter(2))).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let body = question(&json!({ "stream": true }));
     let reply = gateway.chat(&[("x-evenkeel-stall-ms", "150")], &body).await;
     let last: Value = serde_json::from_str(reply.events().last().unwrap()).unwrap();
@@ -134,7 +134,7 @@ async fn a_break_before_the_commit_is_invisible() {
     ] {
         let bad = upstream("bad", Behaviour::failing(fault.clone())).await;
         let good = upstream("good", Behaviour::default().with_text("from the other")).await;
-        let gateway = Gateway::start(&[&bad, &good]).await;
+        let gateway = Gateway::start(&[&bad, &good]);
         let reply = gateway.ask_stream().await;
         assert_eq!(reply.status, 200, "{fault:?}");
         assert_eq!(text(&reply.chunks()), "from the other", "{fault:?}");
@@ -151,7 +151,7 @@ async fn a_break_before_the_commit_is_invisible() {
 async fn an_endless_stream_ends_with_the_deadline() {
     let behaviour = Behaviour::failing(Fault::Endless).with_inter_token(Duration::from_millis(5));
     let up = upstream("up", behaviour).await;
-    let gateway = Gateway::start(&[&up]).await;
+    let gateway = Gateway::start(&[&up]);
     let body = question(&json!({ "stream": true }));
     let reply = gateway
         .chat(&[("x-evenkeel-deadline-ms", "300")], &body)
@@ -171,7 +171,7 @@ async fn a_held_stream_is_whole_or_from_another_model() {
         role: "commit = \"full\"",
         ..Setup::default()
     };
-    let gateway = Gateway::with(&[&bad, &good], setup).await;
+    let gateway = Gateway::with(&[&bad, &good], setup);
     let reply = gateway.ask_stream().await;
     assert_eq!(text(&reply.chunks()), "whole answer");
     assert_eq!(reply.events().last().map(String::as_str), Some("[DONE]"));

@@ -7,29 +7,29 @@ use tokio::net::TcpStream;
 
 /// An answer as it came.
 #[derive(Debug, Clone)]
-pub struct Reply {
-    pub status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     headers: Vec<(String, String)>,
-    pub body: String,
+    pub(crate) body: String,
     /// Whether the body ended as its framing says.
-    pub complete: bool,
+    pub(crate) complete: bool,
 }
 
 impl Reply {
     /// A header's value.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.body))
     }
 
     /// The error object of an answer in OpenAI's shape: its four fields are there.
-    pub fn error(&self) -> Value {
+    pub(crate) fn error(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"));
         let error = self.json()["error"].clone();
         for field in ["message", "type", "code"] {
@@ -40,7 +40,7 @@ impl Reply {
     }
 
     /// The data of each server-sent event.
-    pub fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<String> {
         let mut events = Vec::new();
         for event in self.body.split("\n\n").filter(|e| !e.is_empty()) {
             let data = event.strip_prefix("data: ");
@@ -53,7 +53,7 @@ impl Reply {
     }
 
     /// The JSON events of a stream, without `[DONE]`.
-    pub fn chunks(&self) -> Vec<Value> {
+    pub(crate) fn chunks(&self) -> Vec<Value> {
         self.events()
             .iter()
             .filter(|data| *data != "[DONE]")
@@ -63,7 +63,7 @@ impl Reply {
 }
 
 /// Bytes of a request: its head from `line` and `headers`, and its body.
-pub fn request(line: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn request(line: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{line} HTTP/1.1\r\nhost: gateway\r\n").into_bytes();
     for (name, value) in headers {
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -74,14 +74,14 @@ pub fn request(line: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 }
 
 /// Sends bytes on a new connection and reads one answer.
-pub async fn send(address: SocketAddr, bytes: &[u8]) -> Reply {
+pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Reply {
     let mut connection = TcpStream::connect(address).await.unwrap();
     connection.write_all(bytes).await.unwrap();
     receive(&mut connection).await
 }
 
 /// Reads one answer, of any framing.
-pub async fn receive(connection: &mut TcpStream) -> Reply {
+pub(crate) async fn receive(connection: &mut TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(end) = find(&bytes, b"\r\n\r\n") {
