@@ -1,26 +1,43 @@
 //! The text of a simulated answer, and how a caller checks it.
 
 use crate::Behaviour;
-use evenkeel_core::{ChatRequest, ChatResponse, Extra, Finish, Part, Role, Usage};
+use crate::script::Act;
+use evenkeel_core::{
+    ChatRequest, ChatResponse, Delta, Extra, Finish, Part, Role, StreamEvent, Usage,
+};
 use std::sync::Arc;
+
+/// Whose answer it is.
+#[derive(Debug)]
+pub(crate) struct Label<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) model: Arc<str>,
+    pub(crate) id: String,
+    /// Unix time in seconds, 0 for none.
+    pub(crate) created: u64,
+}
 
 /// One answer: which pieces it has and how it ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
+    pub(crate) id: String,
+    pub(crate) model: Arc<str>,
+    /// Unix time in seconds, 0 for none.
+    pub(crate) created: u64,
     /// `provider/model`.
-    who: Arc<str>,
+    who: String,
     nonce: u64,
     /// Pieces of a text given by the behaviour.
     given: Option<Vec<Box<str>>>,
     /// Tokens of the whole answer.
     pub(crate) tokens: u32,
-    pub(crate) finish: Finish,
+    finish: Finish,
     /// Input tokens, estimated from the request.
     pub(crate) input: u32,
 }
 
 impl Answer {
-    pub(crate) fn new(who: Arc<str>, behaviour: &Behaviour, request: &ChatRequest) -> Self {
+    pub(crate) fn new(label: Label<'_>, behaviour: &Behaviour, request: &ChatRequest) -> Self {
         let given = behaviour.text.as_deref().map(words);
         let wanted = given.as_ref().map_or(behaviour.tokens, |words| {
             u32::try_from(words.len()).unwrap_or(u32::MAX)
@@ -29,7 +46,10 @@ impl Answer {
             .max_output_tokens
             .map_or(u32::MAX, |cap| u32::try_from(cap).unwrap_or(u32::MAX));
         Self {
-            who,
+            who: format!("{}/{}", label.provider, label.model),
+            id: label.id,
+            model: label.model,
+            created: label.created,
             nonce: nonce(request),
             given,
             tokens: wanted.min(cap),
@@ -54,7 +74,7 @@ impl Answer {
     }
 
     /// The first `tokens` tokens.
-    pub(crate) fn text(&self, tokens: u32) -> String {
+    fn text(&self, tokens: u32) -> String {
         (0..tokens).map(|index| self.piece(index)).collect()
     }
 
@@ -66,13 +86,13 @@ impl Answer {
         }
     }
 
-    /// The whole answer of `tokens` tokens in neutral form.
-    pub(crate) fn response(&self, id: String, model: &str, tokens: u32) -> ChatResponse {
+    /// The answer up to `tokens` tokens, in one piece.
+    pub(crate) fn response(&self, tokens: u32) -> ChatResponse {
         let text = self.text(tokens);
         ChatResponse {
-            id,
-            model: model.to_owned(),
-            created: 0,
+            id: self.id.clone(),
+            model: String::from(&*self.model),
+            created: self.created,
             parts: if text.is_empty() {
                 Vec::new()
             } else {
@@ -82,6 +102,25 @@ impl Answer {
             usage: Some(self.usage(tokens)),
             extra: Extra::default(),
         }
+    }
+
+    /// The neutral event of an act, `sent` tokens in; none where a sound
+    /// answer has no such event.
+    pub(crate) fn event(&self, act: &Act, sent: u32) -> Option<StreamEvent> {
+        Some(match act {
+            Act::Open => StreamEvent::Start {
+                id: self.id.clone(),
+                model: String::from(&*self.model),
+                created: self.created,
+                extra: Extra::default(),
+            },
+            Act::Token(index) => StreamEvent::Delta(Delta::Text(self.piece(*index))),
+            Act::KeepAlive => StreamEvent::KeepAlive,
+            Act::Finish => StreamEvent::Finish(self.finish),
+            Act::Usage => StreamEvent::Usage(self.usage(sent)),
+            Act::Done => StreamEvent::End,
+            _ => return None,
+        })
     }
 }
 
@@ -196,7 +235,13 @@ mod tests {
     fn answer(behaviour: &Behaviour, prompt: &str, cap: Option<u64>) -> Answer {
         let mut request = ChatRequest::user(prompt);
         request.max_output_tokens = cap;
-        Answer::new(Arc::from("acme/big"), behaviour, &request)
+        let label = Label {
+            provider: "acme",
+            model: Arc::from("big"),
+            id: String::new(),
+            created: 0,
+        };
+        Answer::new(label, behaviour, &request)
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! What can go wrong with a call.
 
-use evenkeel_core::{Class, Failure, Phase};
 use std::time::Duration;
 
 /// A fault of a model or its server.
 ///
-/// Each says what a client of the [`Upstream`](crate::Upstream) sees; the
-/// in-process [`Simulated`](crate::Simulated) gives the failure that a client
-/// of that socket would report. Positions count tokens.
+/// Each says what a client of the [`Upstream`](crate::Upstream) sees. The
+/// in-process [`Simulated`](crate::Simulated) gives what the OpenAI client of
+/// `evenkeel-providers` makes of that. Positions count tokens.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -83,7 +82,10 @@ pub enum Fault {
     /// An answer that never ends: tokens `inter_token` apart (zero: as fast as
     /// they are read). A whole answer is an endless body.
     Endless,
-    /// These bytes as the body.
+    /// These bytes as the body. In process, where a stream was asked for,
+    /// a body that is a sound whole answer is [`Class::Malformed`].
+    ///
+    /// [`Class::Malformed`]: evenkeel_core::Class::Malformed
     Raw {
         /// HTTP status.
         status: u16,
@@ -93,9 +95,6 @@ pub enum Fault {
         body: Vec<u8>,
     },
 }
-
-/// Message of the error objects that need one and have none of their own.
-pub(crate) const PROVIDER_FAILED: &str = "the upstream provider failed";
 
 impl Fault {
     /// An error status with OpenAI's usual code and wording for it.
@@ -137,88 +136,4 @@ impl Fault {
             retry_after: None,
         }
     }
-
-    /// How a call that has this fault begins, as an in-process caller sees it.
-    pub(crate) fn opening(&self, stream: bool) -> Opening {
-        let fail = |class, message: &str| Opening::Fail(Failure::new(class, message));
-        match self {
-            Self::Status {
-                status,
-                code,
-                message,
-                retry_after,
-            } => {
-                let mut failure = classified(*status, code.as_deref(), message);
-                failure.retry_after = *retry_after;
-                Opening::Fail(failure)
-            }
-            Self::Hang => Opening::Never,
-            Self::Refuse => fail(Class::Unreachable, "connection refused"),
-            Self::Reset => fail(Class::Transient, "connection reset before an answer"),
-            Self::Close => fail(Class::Transient, "connection closed before an answer"),
-            Self::Html { status } => Opening::Fail(page(*status)),
-            Self::Raw { status, .. } if *status >= 300 => Opening::Fail(page(*status)),
-            Self::Raw { .. } => fail(Class::Malformed, "the body is no chat completion"),
-            Self::ErrorIn200 => Opening::Fail(classified(502, None, PROVIDER_FAILED)),
-            Self::NoChoices => fail(Class::Malformed, "the answer has no choices"),
-            Self::GzipBomb => fail(Class::Malformed, "the unpacked body is too long"),
-            Self::StallAfter(_) | Self::KeepAlivesOnly { .. } | Self::Endless if !stream => {
-                Opening::Never
-            }
-            Self::TruncatedJson if !stream => fail(Class::Malformed, "the body is cut JSON"),
-            Self::StallAfter(_)
-            | Self::CutAfter(_)
-            | Self::ResetAfter(_)
-            | Self::EndAfter(_)
-            | Self::FalseDoneAfter(_)
-            | Self::NoDone
-            | Self::KeepAlivesOnly { .. }
-            | Self::ErrorInStream { .. }
-            | Self::Empty
-            | Self::TruncatedJson
-            | Self::Endless => Opening::Accept,
-        }
-    }
-}
-
-/// How a call begins.
-#[derive(Debug)]
-pub(crate) enum Opening {
-    /// The request is accepted; its script says what follows.
-    Accept,
-    /// It fails before anything of an answer.
-    Fail(Failure),
-    /// Nothing ever comes.
-    Never,
-}
-
-/// The failure of an error page.
-fn page(status: u16) -> Failure {
-    if status < 300 {
-        return Failure::new(Class::Malformed, "the body is a page, not JSON").with_status(status);
-    }
-    classified(status, None, "the server answered with a page")
-}
-
-/// The failure that a client reports for an error status in OpenAI's shape.
-pub(crate) fn classified(status: u16, code: Option<&str>, message: &str) -> Failure {
-    let class = match (status, code) {
-        (_, Some("insufficient_quota")) | (402, _) => Class::QuotaExhausted,
-        (_, Some("content_filter" | "content_policy_violation")) => Class::ContentFilter,
-        (_, Some("context_length_exceeded")) | (413, _) => Class::ContextWindow,
-        (_, Some("model_not_found")) | (410, _) => Class::ModelGone,
-        (401 | 403, _) => Class::Auth,
-        (_, Some("overloaded")) | (503 | 529, _) => Class::Overloaded,
-        (408 | 504, _) => Class::Timeout,
-        (429, _) => Class::RateLimited,
-        (409, _) => Class::Transient,
-        (s, _) if s >= 500 => Class::Transient,
-        _ => Class::BadRequest,
-    };
-    let mut failure = Failure::new(class, message).with_status(status);
-    failure.code = code.map(str::to_owned);
-    if class == Class::Timeout {
-        failure.phase = Some(Phase::Upstream);
-    }
-    failure
 }

@@ -2,6 +2,8 @@
 
 mod answer;
 mod behaviour;
+mod document;
+mod events;
 mod fault;
 mod faulty;
 mod latency;

@@ -11,8 +11,6 @@ use tokio::time::Instant;
 /// A model whose behaviour can be replaced while calls run.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// `provider/model`.
-    pub(crate) who: Arc<str>,
     counts: Arc<Counts>,
     setting: Mutex<Setting>,
 }
@@ -43,9 +41,8 @@ impl Draw {
 }
 
 impl Model {
-    fn new(who: &str, dice: u64, behaviour: Behaviour, changed: Arc<Notify>) -> Self {
+    fn new(dice: u64, behaviour: Behaviour, changed: Arc<Notify>) -> Self {
         Self {
-            who: Arc::from(who),
             counts: Arc::new(Counts::new(changed)),
             setting: Mutex::new(Setting {
                 behaviour: Arc::new(behaviour),
@@ -116,9 +113,8 @@ impl Models {
     /// seeded by `seed` and its name, so that calls to one do not change what
     /// another does.
     pub(crate) fn make(&self, name: &str, behaviour: Behaviour) -> Model {
-        let who = format!("{}/{name}", self.provider);
-        let dice = self.seed ^ fnv1a(&who);
-        Model::new(&who, dice, behaviour, Arc::clone(&self.changed))
+        let dice = self.seed ^ fnv1a(&format!("{}/{name}", self.provider));
+        Model::new(dice, behaviour, Arc::clone(&self.changed))
     }
 
     /// Replaces the behaviour of `name`, or adds it.

@@ -44,6 +44,25 @@ pub(crate) enum Act {
     Silence,
 }
 
+impl Act {
+    /// Whether the body of the stream ends with it, as HTTP says.
+    pub(crate) fn ends_body(&self) -> bool {
+        match self {
+            Self::Done | Self::NoDone | Self::FalseDone | Self::End | Self::Error { .. } => true,
+            Self::Open
+            | Self::Token(_)
+            | Self::KeepAlive
+            | Self::Garbage
+            | Self::NoChoices
+            | Self::Finish
+            | Self::Usage
+            | Self::Cut
+            | Self::Reset
+            | Self::Silence => false,
+        }
+    }
+}
+
 /// The acts of one stream in order, each with its time since the request.
 #[derive(Debug)]
 pub(crate) struct Script {

@@ -1,15 +1,17 @@
 //! Models without a socket.
 
-use crate::answer::Answer;
-use crate::fault::{Opening, PROVIDER_FAILED, classified};
+use crate::answer::{Answer, Label};
+use crate::document::{Document, answer_body};
+use crate::events::Reader;
 use crate::model::{Draw, Models};
 use crate::script::{Act, Script};
 use crate::stats::{CallGuard, Ending};
 use crate::{Behaviour, Fault, Stats};
 use evenkeel_core::{
-    ChatResponse, Class, Delta, EventStream, Extra, Failure, Provider, ProviderCall, StreamEvent,
+    ChatResponse, Class, EventStream, Failure, Provider, ProviderCall, StreamEvent,
 };
 use futures_util::stream;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -72,22 +74,27 @@ impl Simulated {
         found.map(|m| m.stats()).unwrap_or_default()
     }
 
-    /// Begins a call: counted, drawn, its text ready.
+    /// Begins a call: counted, drawn, its answer known.
     fn begin(&self, call: &ProviderCall) -> Result<Run, Failure> {
         let begun = Instant::now();
         let models = &self.inner.models;
-        let model = models.find(&call.model).ok_or_else(|| {
-            let message = format!("{} has no model `{}`", models.provider, call.model);
-            classified(404, Some("model_not_found"), &message)
-        })?;
+        let model = models
+            .find(&call.model)
+            .ok_or_else(|| gone(&models.provider, call))?;
         let (draw, guard) = model.begin(Ending::Cancelled);
-        let answer = Answer::new(Arc::clone(&model.who), &draw.behaviour, &call.request);
-        let script = Script::new(&draw, &answer);
         let number = self.inner.answers.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Run {
-            id: format!("sim-{number}"),
+        let label = Label {
+            provider: &models.provider,
             model: Arc::clone(&call.model),
+            id: format!("chatcmpl-{}-{number}", models.provider),
+            created: 0,
+        };
+        let answer = Answer::new(label, &draw.behaviour, &call.request);
+        let script = Script::new(&draw, &answer);
+        Ok(Run {
             begun,
+            reader: draw.fault().map(|_| Reader::new(&answer)),
+            ready: VecDeque::new(),
             draw,
             answer,
             script,
@@ -96,146 +103,154 @@ impl Simulated {
     }
 }
 
+fn gone(provider: &str, call: &ProviderCall) -> Failure {
+    let mut failure = Failure::new(
+        Class::ModelGone,
+        format!("{provider} has no model `{}`", call.model),
+    );
+    failure.code = Some("model_not_found".to_owned());
+    failure.with_status(404)
+}
+
+/// A connection that ended within a body.
+fn lost() -> Failure {
+    Failure::new(
+        Class::Transient,
+        "the connection was lost within the answer",
+    )
+}
+
 #[async_trait::async_trait]
 impl Provider for Simulated {
     async fn complete(&self, call: ProviderCall) -> Result<ChatResponse, Failure> {
-        let run = self.begin(&call)?.open(false).await?;
-        sleep_until(run.begun + run.script.last_token()).await;
-        let outcome = run.whole();
-        let ending = if outcome.is_ok() {
-            Ending::Ok
-        } else {
-            Ending::Failed
-        };
-        run.guard.end(ending);
+        let run = self.begin(&call)?;
+        let outcome = run.whole().await;
+        run.guard.end(match outcome {
+            Ok(_) => Ending::Ok,
+            Err(_) => Ending::Failed,
+        });
         outcome
     }
 
     async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
-        let run = self.begin(&call)?.open(true).await?;
-        sleep_until(run.begun + run.script.opens()).await;
-        Ok(Box::pin(stream::unfold(Some(run), advance)))
+        let run = self.begin(&call)?;
+        if let Some(failure) = run.refused().await {
+            run.guard.end(Ending::Failed);
+            return Err(failure);
+        }
+        run.wait(run.script.opens()).await;
+        Ok(Box::pin(stream::unfold(Some(run), Run::advance)))
     }
 }
+
+type Item = Result<StreamEvent, Failure>;
 
 /// One call in flight.
 #[derive(Debug)]
 struct Run {
-    id: String,
-    model: Arc<str>,
     begun: Instant,
     draw: Draw,
     answer: Answer,
     script: Script,
+    /// Reads the stream of a faulty call.
+    reader: Option<Reader>,
+    ready: VecDeque<Item>,
     guard: CallGuard,
 }
 
 impl Run {
-    /// Waits until the request is accepted; fails or never returns where the
-    /// fault says so.
-    async fn open(self, stream: bool) -> Result<Self, Failure> {
-        match self.draw.fault().map(|fault| fault.opening(stream)) {
-            None | Some(Opening::Accept) => Ok(self),
-            Some(Opening::Never) => std::future::pending().await,
-            Some(Opening::Fail(failure)) => {
-                sleep_until(self.begun + self.draw.behaviour.fault_delay).await;
-                self.guard.end(Ending::Failed);
-                Err(failure)
-            }
+    async fn wait(&self, since_request: Duration) {
+        let due = self.begun + since_request;
+        if due > Instant::now() {
+            sleep_until(due).await;
         }
+    }
+
+    /// The failure that comes instead of an answer, after its delay; none
+    /// where there is an answer, of whatever kind.
+    async fn refused(&self) -> Option<Failure> {
+        let fault = self.draw.fault()?;
+        let transient = |message| Failure::new(Class::Transient, message);
+        let failure = match fault {
+            Fault::Hang => std::future::pending().await,
+            Fault::Refuse => Failure::new(Class::Unreachable, "connection refused"),
+            Fault::Reset => transient("connection reset before an answer"),
+            Fault::Close => transient("connection closed before an answer"),
+            // What a client makes of it at its limit, without unpacking that much.
+            Fault::GzipBomb => {
+                Failure::new(Class::Malformed, "the unpacked body is too long").with_status(200)
+            }
+            _ => match Document::of(fault)?.read() {
+                Err(failure) => failure,
+                Ok(_) => Failure::new(Class::Malformed, "the answer is no stream").with_status(200),
+            },
+        };
+        self.wait(self.draw.behaviour.fault_delay).await;
+        Some(failure)
     }
 
     /// The outcome of a call for a whole answer, when it is due.
-    fn whole(&self) -> Result<ChatResponse, Failure> {
-        let transient = |message| Err(Failure::new(Class::Transient, message));
-        match self.draw.fault() {
-            Some(Fault::CutAfter(_) | Fault::ResetAfter(_)) => {
-                transient("the connection was lost within the answer")
-            }
-            Some(Fault::EndAfter(_) | Fault::FalseDoneAfter(_)) => {
-                transient("the answer has no finish reason")
-            }
-            Some(Fault::ErrorInStream { code, message, .. }) => {
-                Err(event_failure(code.as_deref(), message))
-            }
-            _ => Ok(self
-                .answer
-                .response(self.id.clone(), &self.model, self.script.length())),
-        }
-    }
-
-    fn event(&self, act: &Act) -> Option<StreamEvent> {
-        Some(match act {
-            Act::Open => StreamEvent::Start {
-                id: self.id.clone(),
-                model: String::from(&*self.model),
-                created: 0,
-                extra: Extra::default(),
+    async fn whole(&self) -> Result<ChatResponse, Failure> {
+        let fault = self.draw.fault();
+        if let Some(
+            document @ Document {
+                status: 200..300, ..
             },
-            Act::Token(index) => StreamEvent::Delta(Delta::Text(self.answer.piece(*index))),
-            Act::KeepAlive => StreamEvent::KeepAlive,
-            Act::Garbage => StreamEvent::Skipped,
-            Act::Finish => StreamEvent::Finish(self.answer.finish),
-            Act::Usage => StreamEvent::Usage(self.answer.usage(self.script.sent())),
-            Act::Done | Act::NoDone => StreamEvent::End,
-            _ => return None,
-        })
-    }
-}
-
-/// The failure of an error object within an answer.
-fn event_failure(code: Option<&str>, message: &str) -> Failure {
-    let mut failure = match code {
-        Some("rate_limit_exceeded") => classified(429, code, message),
-        Some("overloaded") => classified(529, code, message),
-        _ => classified(500, code, message),
-    };
-    failure.status = None;
-    failure
-}
-
-/// The next item of a stream and what is left of it.
-async fn advance(state: Option<Run>) -> Option<(Result<StreamEvent, Failure>, Option<Run>)> {
-    let mut run = state?;
-    let (at, act) = run.script.next()?;
-    let mut due = run.begun + at;
-    if matches!(run.draw.fault(), Some(Fault::Endless)) {
-        due = due.max(Instant::now() + ENDLESS_GAP);
-    }
-    if due > Instant::now() {
-        sleep_until(due).await;
-    }
-    let failure = match &act {
-        Act::Silence => std::future::pending().await,
-        Act::Cut | Act::Reset => Some(Failure::new(
-            Class::Transient,
-            "the connection was lost within the stream",
-        )),
-        Act::FalseDone => Some(Failure::new(
-            Class::Transient,
-            "the stream ended without a finish reason",
-        )),
-        Act::Error { code, message } => {
-            let message = if message.is_empty() {
-                PROVIDER_FAILED
-            } else {
-                message
-            };
-            Some(event_failure(code.as_deref(), message))
+        ) = fault.and_then(Document::of)
+        {
+            self.wait(self.draw.behaviour.fault_delay).await;
+            return document.read();
         }
-        _ => None,
-    };
-    if let Some(failure) = failure {
-        run.guard.end(Ending::Failed);
-        return Some((Err(failure), None));
+        if let Some(failure) = self.refused().await {
+            return Err(failure);
+        }
+        match fault {
+            Some(Fault::StallAfter(_) | Fault::KeepAlivesOnly { .. } | Fault::Endless) => {
+                std::future::pending::<()>().await;
+            }
+            _ => self.wait(self.script.last_token()).await,
+        }
+        let response = self.answer.response(self.script.length());
+        match fault {
+            None => Ok(response),
+            Some(Fault::CutAfter(_) | Fault::ResetAfter(_)) => Err(lost().with_status(200)),
+            Some(_) => Document::answer(answer_body(&response, fault)).read(),
+        }
     }
-    let Some(event) = run.event(&act) else {
-        run.guard.end(Ending::Failed);
-        return None;
-    };
-    if event == StreamEvent::End {
-        run.guard.end(Ending::Ok);
-        return Some((Ok(event), None));
+
+    /// The next item of a stream and what is left of it.
+    async fn advance(state: Option<Self>) -> Option<(Item, Option<Self>)> {
+        let mut run = state?;
+        while run.ready.is_empty() {
+            let (at, act) = run.script.next()?;
+            run.wait(at).await;
+            if act == Act::Silence {
+                std::future::pending::<()>().await;
+            }
+            run.act(&act).await;
+        }
+        let item = run.ready.pop_front()?;
+        let ending = match &item {
+            Ok(StreamEvent::End) => Ending::Ok,
+            Ok(_) => return Some((item, Some(run))),
+            Err(_) => Ending::Failed,
+        };
+        run.guard.end(ending);
+        Some((item, None))
     }
-    Some((Ok(event), Some(run)))
+
+    /// Makes ready what an act brings.
+    async fn act(&mut self, act: &Act) {
+        let sent = self.script.sent();
+        match &mut self.reader {
+            Some(_) if matches!(act, Act::Cut | Act::Reset) => self.ready.push_back(Err(lost())),
+            Some(reader) => {
+                self.ready.extend(reader.read(act, &self.answer, sent));
+                if self.draw.fault() == Some(&Fault::Endless) {
+                    tokio::time::sleep(ENDLESS_GAP).await;
+                }
+            }
+            None => self.ready.extend(self.answer.event(act, sent).map(Ok)),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A small body that unpacks to a large one.
 
+use crate::document::Document;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
 /// Bytes of one piece before packing.
@@ -11,9 +12,16 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 /// An empty last block of a deflate stream.
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
+/// A reply that unpacks to 256 MiB.
+pub(super) fn document() -> Document {
+    let mut bomb = Document::answer(gzip());
+    bomb.headers.push(("content-encoding", "gzip".to_owned()));
+    bomb
+}
+
 /// A gzip file of 256 MiB of blanks, about 260 kB long. A fully flushed piece
 /// refers to nothing before it, so one packed piece serves for all.
-pub(super) fn gzip() -> Vec<u8> {
+fn gzip() -> Vec<u8> {
     let blanks = vec![b' '; PIECE];
     let mut small = Vec::with_capacity(64 * 1_024);
     let mut deflate = Compress::new(Compression::best(), false);

@@ -1,17 +1,17 @@
 //! Requests and answers on one connection.
 
-use super::document::Document;
-use super::http::{AnswerHead, Head, Request};
-use super::openai::{self, Asked, Envelope};
+use super::http::{AnswerHead, Request};
 use super::peer::{Gone, Peer};
-use super::{LOG_BODY, SeenRequest, Shared};
+use super::{LOG_BODY, SeenRequest, Shared, bomb};
 use crate::Fault;
-use crate::answer::Answer;
+use crate::answer::{Answer, Label};
+use crate::document::Document;
 use crate::model::Draw;
 use crate::script::Script;
 use crate::stats::{CallGuard, Ending};
 use evenkeel_core::{Clock, SystemClock};
-use serde_json::Value;
+use evenkeel_providers::wire::openai::{ClientRequest, decode_request, encode_error};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::net::TcpStream;
@@ -85,42 +85,51 @@ async fn respond(
     let Request { head, body } = request;
     let keep_alive = head.keep_alive;
     if head.method == "GET" && head.path.ends_with("/models") {
-        let models = openai::models(&shared.models.names());
-        return send(peer, &Document::json(200, &models), keep_alive).await;
+        let models = model_list(&shared.models.names());
+        return send(peer, &models, keep_alive).await;
     }
     if head.method != "POST" || !head.path.ends_with("/chat/completions") {
         let message = format!("no route {} {}", head.method, head.path);
         let error = Document::error(404, Some("not_found"), &message);
         return send(peer, &error, keep_alive).await;
     }
-    let asked = serde_json::from_slice(&body)
-        .map_err(|e| format!("the body is not JSON: {e}"))
-        .and_then(|value| Ok((Asked::read(&value)?, value)));
-    match asked {
-        Err(message) => send(peer, &Document::error(400, None, &message), keep_alive).await,
-        Ok((asked, value)) => {
-            let kept = body.len() <= LOG_BODY;
-            let value = if kept { value } else { Value::Null };
-            shared.note(seen(shared, &asked, head, (connection, value)));
+    match decode_request(&body) {
+        Err(e) => {
+            let error = encode_error(
+                &e.message,
+                "invalid_request_error",
+                e.param.as_deref(),
+                e.code,
+            );
+            send(peer, &Document::json(400, &error), keep_alive).await
+        }
+        Ok(asked) => {
+            shared.note(SeenRequest {
+                at: shared.started.elapsed(),
+                connection,
+                model: asked.model.clone(),
+                stream: asked.stream,
+                headers: head.headers,
+                body: logged(&body),
+            });
             Exchange::begin(peer, asked, keep_alive, shared).run().await
         }
     }
 }
 
-fn seen(
-    shared: &Shared,
-    asked: &Asked,
-    head: Head,
-    (connection, body): (u64, Value),
-) -> SeenRequest {
-    SeenRequest {
-        at: shared.started.elapsed(),
-        connection,
-        model: asked.model.clone(),
-        stream: asked.stream,
-        headers: head.headers,
-        body,
-    }
+/// A body for the log; null where it is too long.
+fn logged(body: &[u8]) -> Value {
+    let short = Some(body).filter(|body| body.len() <= LOG_BODY);
+    short
+        .and_then(|body| serde_json::from_slice(body).ok())
+        .unwrap_or_default()
+}
+
+fn model_list(names: &[String]) -> Document {
+    let model =
+        |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "chaos"});
+    let list: Vec<Value> = names.iter().map(model).collect();
+    Document::json(200, &json!({"object": "list", "data": list}))
 }
 
 /// One chat completion on its way.
@@ -130,32 +139,31 @@ pub(super) struct Exchange<'a> {
     pub(super) keep_alive: bool,
     stream: bool,
     pub(super) include_usage: bool,
-    pub(super) envelope: Envelope,
     pub(super) answer: Answer,
     draw: Draw,
     guard: Option<CallGuard>,
 }
 
 impl<'a> Exchange<'a> {
-    fn begin(peer: &'a mut Peer, asked: Asked, keep_alive: bool, shared: &Shared) -> Self {
+    fn begin(peer: &'a mut Peer, asked: ClientRequest, keep_alive: bool, shared: &Shared) -> Self {
         let begun = Instant::now();
         // A call that ends because the server does has failed.
         let (draw, guard) = shared.model(&asked.model).begin(Ending::Failed);
         let provider = &shared.models.provider;
-        let who = Arc::from(format!("{provider}/{}", asked.model));
         let created = SystemClock.now().duration_since(UNIX_EPOCH);
+        let label = Label {
+            provider,
+            model: Arc::from(asked.model),
+            id: format!("chatcmpl-{provider}-{}", shared.next_answer()),
+            created: created.map_or(0, |since| since.as_secs()),
+        };
         Self {
             peer,
             begun,
             keep_alive,
             stream: asked.stream,
             include_usage: asked.include_usage,
-            envelope: Envelope {
-                id: format!("chatcmpl-{provider}-{}", shared.next_answer()),
-                model: asked.model,
-                created: created.map_or(0, |since| since.as_secs()),
-            },
-            answer: Answer::new(who, &draw.behaviour, &asked.request),
+            answer: Answer::new(label, &draw.behaviour, &asked.request),
             draw,
             guard: Some(guard),
         }
@@ -199,7 +207,10 @@ impl<'a> Exchange<'a> {
 
     /// A fault that comes instead of an answer; none where `fault` is of another kind.
     async fn instead(&mut self, fault: &Fault) -> Result<Option<After>, Gone> {
-        let document = Document::of(fault);
+        let document = match fault {
+            Fault::GzipBomb => Some(bomb::document()),
+            _ => Document::of(fault),
+        };
         let end = match fault {
             Fault::Hang => return Err(self.peer.gone().await),
             Fault::Refuse | Fault::Reset => After::Reset,

@@ -1,10 +1,8 @@
 //! A server on a real socket that misbehaves on command.
 
 mod bomb;
-mod document;
 mod exchange;
 mod http;
-mod openai;
 mod peer;
 mod port;
 mod stream;

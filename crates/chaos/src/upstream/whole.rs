@@ -1,14 +1,12 @@
 //! An answer in one piece.
 
-use super::document::{Document, JSON};
 use super::exchange::{After, Exchange, send};
 use super::http::{self, AnswerHead};
-use super::openai;
 use super::peer::Gone;
 use crate::Fault;
+use crate::document::{Document, JSON, answer_body};
 use crate::script::Script;
 use crate::stats::Ending;
-use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Exchange<'_> {
@@ -23,7 +21,14 @@ impl Exchange<'_> {
             Some(Fault::Endless) => return self.endless_body(script).await,
             _ => self.wait(script.last_token()).await?,
         }
-        let body = self.body(script.length(), fault).to_string().into_bytes();
+        let tokens = match fault {
+            // All of it is declared, and a part is sent.
+            Some(Fault::StallAfter(_) | Fault::CutAfter(_) | Fault::ResetAfter(_)) => {
+                self.answer.tokens
+            }
+            _ => script.length(),
+        };
+        let body = answer_body(&self.answer.response(tokens), fault);
         let cut = cut_at(body.len(), script.length(), self.answer.tokens);
         match fault {
             None | Some(Fault::NoDone) => self.settle(Ending::Ok),
@@ -44,33 +49,7 @@ impl Exchange<'_> {
             }
             _ => {}
         }
-        let mut body = body;
-        if fault == Some(&Fault::TruncatedJson) {
-            body.truncate(body.len() / 2);
-        }
         send(self.peer, &Document::answer(body), self.keep_alive).await
-    }
-
-    /// The body of an answer of `tokens` tokens as the fault makes it.
-    fn body(&self, tokens: u32, fault: Option<&Fault>) -> Value {
-        let whole = |tokens, finished| self.envelope.whole(&self.answer, tokens, finished);
-        match fault {
-            Some(Fault::EndAfter(_) | Fault::FalseDoneAfter(_)) => whole(tokens, false),
-            Some(Fault::ErrorInStream { code, message, .. }) => {
-                let mut body = whole(tokens, false);
-                body["error"] = openai::error(500, code.as_deref(), message)["error"].take();
-                body
-            }
-            Some(Fault::NoChoices) => {
-                let mut body = whole(0, true);
-                body["choices"] = json!([]);
-                body
-            }
-            Some(Fault::StallAfter(_) | Fault::CutAfter(_) | Fault::ResetAfter(_)) => {
-                whole(self.answer.tokens, true)
-            }
-            _ => whole(tokens, true),
-        }
     }
 
     /// The head of an answer of this length, chunked where there is none.

@@ -1,5 +1,6 @@
 //! The crate as its users see it.
 
+mod agreement;
 mod client;
 mod faulty;
 mod simulated;

@@ -156,14 +156,12 @@ async fn each_fault_ends_a_call_in_the_class_a_client_would_report() {
         (Fault::Close, Transient, (0, Transient)),
         (Fault::CutAfter(2), Transient, (2, Transient)),
         (Fault::ResetAfter(2), Transient, (2, Transient)),
-        (Fault::EndAfter(2), Transient, (2, Transient)),
-        (Fault::FalseDoneAfter(2), Transient, (2, Transient)),
         (in_stream(None), Transient, (2, Transient)),
         (in_stream(Some("overloaded")), Overloaded, (2, Overloaded)),
         (Fault::Html { status: 200 }, Malformed, (0, Malformed)),
         (Fault::Html { status: 502 }, Transient, (0, Transient)),
         (Fault::ErrorIn200, Transient, (0, Transient)),
-        (Fault::NoChoices, Malformed, (0, Malformed)),
+        (Fault::NoChoices, Malformed, (0, Transient)),
         (Fault::GzipBomb, Malformed, (0, Malformed)),
         (Fault::Empty, Semantic, (0, Semantic)),
         (raw, Malformed, (0, Malformed)),
@@ -175,6 +173,20 @@ async fn each_fault_ends_a_call_in_the_class_a_client_would_report() {
         let (content, got) = drain(&provider, "n1").await;
         let got = got.and_then(|answer| answer.verify()).unwrap_err().class;
         assert_eq!((content, got), stream, "{fault:?}, stream");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_without_a_finish_reason_is_no_answer() {
+    for fault in [Fault::EndAfter(2), Fault::FalseDoneAfter(2)] {
+        let provider = provider(steady().with_fault(fault.clone()));
+        let (content, got) = drain(&provider, "n1").await;
+        assert_eq!(
+            (content, got.unwrap_err().class),
+            (2, Class::Transient),
+            "{fault:?}"
+        );
+        assert_eq!(provider.stats("m").failed, 1);
     }
 }
 
