@@ -70,9 +70,9 @@ async fn a_stream_without_end_is_cut_at_the_limit() {
 
 #[tokio::test]
 async fn a_compression_bomb_is_defused() {
-    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::default());
     let zeros = vec![b' '; 1 << 20];
-    for _ in 0..200 {
+    for _ in 0..50 {
         bomb.write_all(&zeros).unwrap();
     }
     let bomb = bomb.finish().unwrap();

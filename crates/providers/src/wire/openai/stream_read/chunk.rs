@@ -1,0 +1,226 @@
+//! What one chunk says.
+
+use super::{Out, StreamDecoder};
+use crate::wire::classify::Reply;
+use crate::wire::openai::answer_events::delta_of;
+use crate::wire::openai::answer_read::{self, Reason};
+use crate::wire::openai::{extra, usage};
+use evenkeel_core::{Class, Delta, Finish, ReasoningPart, StreamEvent};
+use serde_json::{Map, Value};
+
+/// What a call's announcement is taken for when the answer's size is counted:
+/// its bookkeeping, so that empty calls are bounded too.
+const CALL_BYTES: usize = 128;
+/// Fields of a chunk that are read, or that pad it.
+const NOT_EXTRA: [&str; 9] = [
+    "id",
+    "model",
+    "created",
+    "object",
+    "choices",
+    "usage",
+    "x_groq",
+    "obfuscation",
+    "error",
+];
+
+impl StreamDecoder {
+    pub(super) fn take_chunk(&mut self, chunk: &Value, has_halves: bool, out: &mut Out) {
+        let choices = chunk.get("choices").and_then(Value::as_array);
+        let choice = choices
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object)
+            .find(|c| c.get("index").and_then(Value::as_u64).unwrap_or(0) == 0);
+        self.take_head(chunk, choice.is_some(), out);
+        if let Some(choice) = choice {
+            self.take_choice(choice, has_halves, out);
+        }
+        if self.over {
+            return;
+        }
+        let counted = chunk
+            .get("usage")
+            .and_then(usage::read)
+            .or_else(|| usage::read(chunk.get("x_groq")?.get("usage")?));
+        out.extend(counted.map(|usage| Ok(StreamEvent::Usage(usage))));
+    }
+
+    /// What a chunk says of the answer as a whole. Announced with the first
+    /// chunk that has a choice: some servers send one with neither id nor
+    /// model before it.
+    pub(super) fn take_head(&mut self, chunk: &Value, has_choice: bool, out: &mut Out) {
+        let (Some(mut start), Some(fields)) = (self.start.take(), chunk.as_object()) else {
+            return;
+        };
+        for (name, value) in fields {
+            match (name.as_str(), value) {
+                ("id", Value::String(id)) if self.id.is_empty() => self.id.clone_from(id),
+                ("model", Value::String(model)) if start.model.is_empty() => {
+                    start.model.clone_from(model);
+                }
+                ("created", Value::Number(at)) if start.created == 0 => {
+                    start.created = at.as_u64().unwrap_or(0);
+                }
+                (name, _) if NOT_EXTRA.contains(&name) => {}
+                _ => {
+                    start.extra.insert(name.clone(), value.clone());
+                }
+            }
+        }
+        if !has_choice {
+            self.start = Some(start);
+            return;
+        }
+        out.push(Ok(StreamEvent::Start {
+            id: self.id.clone(),
+            model: start.model,
+            created: start.created,
+            extra: extra(start.extra),
+        }));
+    }
+
+    fn take_choice(&mut self, choice: &Map<String, Value>, has_halves: bool, out: &mut Out) {
+        let reply = Reply::in_answer(self.server, b"").with_key(self.key.as_ref());
+        if let Some(failure) = answer_read::choice_error(&reply, choice) {
+            self.fail(failure, out);
+            return;
+        }
+        if let Some(delta) = choice.get("delta").and_then(Value::as_object) {
+            self.take_delta(delta, has_halves, out);
+        }
+        let reason = choice.get("finish_reason").and_then(Value::as_str);
+        if let Some(reason) = reason.filter(|r| !r.is_empty())
+            && !self.over
+            && self.finish.is_none()
+        {
+            self.take_finish(reason, out);
+        }
+    }
+
+    pub(super) fn take_delta(
+        &mut self,
+        delta: &Map<String, Value>,
+        has_halves: bool,
+        out: &mut Out,
+    ) {
+        let mut deltas = Vec::new();
+        if let Some(text) = answer_read::reasoning(delta) {
+            let text = self.reasoning.join(&text, has_halves).into_owned();
+            deltas.push(Delta::Reasoning(ReasoningPart {
+                text,
+                signature: None,
+            }));
+        }
+        match delta.get("content") {
+            Some(Value::String(text)) => {
+                let text = self.text.join(text, has_halves).into_owned();
+                deltas.push(Delta::Text(text));
+            }
+            Some(Value::Array(items)) => {
+                for item in items {
+                    deltas.extend(delta_of(answer_read::content_part(item.clone())));
+                }
+            }
+            _ => {}
+        }
+        if let Some(Value::String(text)) = delta.get("refusal") {
+            let text = self.refusal.join(text, has_halves).into_owned();
+            self.refused |= !text.is_empty();
+            deltas.push(Delta::Refusal(text));
+        }
+        let mut events: Vec<StreamEvent> = deltas
+            .into_iter()
+            .filter(|d| !is_empty(d))
+            .map(StreamEvent::Delta)
+            .collect();
+        if let Some(Value::Array(pieces)) = delta.get("tool_calls") {
+            for piece in pieces {
+                let taken = self.calls.take(piece, has_halves, &self.id, &mut events);
+                match taken {
+                    Ok(argument_bytes) => self.answer_bytes += argument_bytes,
+                    Err(e) => {
+                        let failure = self.failure(Class::Malformed, &e.to_string());
+                        self.fail(failure, out);
+                        return;
+                    }
+                }
+            }
+        }
+        self.give(events, out);
+    }
+
+    fn give(&mut self, events: Vec<StreamEvent>, out: &mut Out) {
+        for event in events {
+            self.answer_bytes = self.answer_bytes.saturating_add(size(&event));
+            out.push(Ok(event));
+        }
+        if self.answer_bytes > self.limits.max_answer_bytes {
+            let message = format!(
+                "the answer is larger than the limit of {} bytes",
+                self.limits.max_answer_bytes
+            );
+            let failure = self.failure(Class::Malformed, &message);
+            self.fail(failure, out);
+        }
+    }
+
+    fn take_finish(&mut self, reason: &str, out: &mut Out) {
+        let finish = match answer_read::finish(reason) {
+            Reason::Finish(finish) => finish,
+            Reason::Broken(class) => {
+                let failure = answer_read::broken(self.server, class, reason);
+                self.fail(failure, out);
+                return;
+            }
+        };
+        let mut events = Vec::new();
+        let left = |c: char| c.to_string();
+        events.extend(self.text.finish().map(|c| Delta::Text(left(c))));
+        events.extend(self.refusal.finish().map(|c| Delta::Refusal(left(c))));
+        events.extend(self.reasoning.finish().map(|c| {
+            Delta::Reasoning(ReasoningPart {
+                text: left(c),
+                signature: None,
+            })
+        }));
+        let mut events = events.into_iter().map(StreamEvent::Delta).collect();
+        if let Err(e) = self.calls.finish(&self.id, &mut events) {
+            let failure = self.failure(Class::Malformed, &e.to_string());
+            self.fail(failure, out);
+            return;
+        }
+        self.give(events, out);
+        if self.over {
+            return;
+        }
+        let finish = match finish {
+            Finish::Stop | Finish::Unknown if !self.calls.is_empty() => Finish::ToolUse,
+            Finish::Stop if self.refused => Finish::Refusal,
+            other => other,
+        };
+        self.finish = Some(finish);
+        out.push(Ok(StreamEvent::Finish(finish)));
+    }
+}
+
+fn is_empty(delta: &Delta) -> bool {
+    match delta {
+        Delta::Text(text) | Delta::Refusal(text) => text.is_empty(),
+        Delta::Reasoning(part) => part.text.is_empty() && part.signature.is_none(),
+        _ => false,
+    }
+}
+
+/// The content bytes of an event, as the answer's size counts them. Arguments
+/// are counted as they arrive, held or not.
+fn size(event: &StreamEvent) -> usize {
+    match event {
+        StreamEvent::Delta(Delta::Text(text) | Delta::Refusal(text)) => text.len(),
+        StreamEvent::Delta(Delta::Reasoning(part)) => part.text.len(),
+        StreamEvent::Delta(Delta::ToolCallStart { id, name, .. }) => {
+            id.len() + name.len() + CALL_BYTES
+        }
+        _ => 0,
+    }
+}
