@@ -50,11 +50,6 @@ impl App {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
-
-    /// The roles' names.
-    pub(crate) fn roles(&self) -> Vec<String> {
-        self.router.roles().map(str::to_owned).collect()
-    }
 }
 
 /// Unix time in seconds.

@@ -65,12 +65,11 @@ async fn answer(
         role: asked.model.clone(),
         id,
     };
-    let response = if asked.stream {
+    if asked.stream {
         call.stream(asked, context).await
     } else {
         call.whole(asked, context).await
-    };
-    Ok(response)
+    }
 }
 
 /// Reads the request, off the runtime's threads where that takes long.
@@ -105,7 +104,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn whole(&self, asked: ClientRequest, context: CallContext) -> Response<Body> {
+    async fn whole(
+        &self,
+        asked: ClientRequest,
+        context: CallContext,
+    ) -> Result<Response<Body>, ApiError> {
         let called = now();
         let router = &self.app.router;
         let answer = match router.complete(&self.role, asked.request, context).await {
@@ -124,10 +127,14 @@ impl Call<'_> {
         let mut response = json_response(body.to_string());
         let overhead = self.overhead(called, &answer.trail);
         put_meta(response.headers_mut(), &answer.meta, overhead);
-        response
+        Ok(response)
     }
 
-    async fn stream(&self, asked: ClientRequest, context: CallContext) -> Response<Body> {
+    async fn stream(
+        &self,
+        asked: ClientRequest,
+        context: CallContext,
+    ) -> Result<Response<Body>, ApiError> {
         let called = now();
         let router = &self.app.router;
         let stream = match router.stream(&self.role, asked.request, context).await {
@@ -153,20 +160,19 @@ impl Call<'_> {
         let buffering = HeaderName::from_static("x-accel-buffering");
         headers.insert(buffering, HeaderValue::from_static("no"));
         put_meta(headers, &meta, overhead);
-        response
+        Ok(response)
     }
 
-    fn failed(&self, error: &CallError) -> Response<Body> {
-        let answer = ApiError::from_call(error, &self.app.roles());
-        let reason = match (&error.kind, error.kind.class()) {
-            (CallErrorKind::Exhausted(_), _) => "roster_exhausted",
-            (_, Some(class)) => class.as_str(),
-            (_, None) => answer.code(),
-        };
-        let reason = reason.to_owned();
+    /// The answer to a call that failed; `Err` where it never came to a role.
+    fn failed(&self, error: &CallError) -> Result<Response<Body>, ApiError> {
+        if let CallErrorKind::UnknownRole(role) = &error.kind {
+            return Err(ApiError::unknown_role(role, self.app.router.roles()));
+        }
+        let answer = ApiError::from_call(error);
+        let reason = answer.reason();
         let mut response = answer.into_response();
-        put_failure(response.headers_mut(), &self.role, &reason, &error.trail);
-        response
+        put_failure(response.headers_mut(), &self.role, reason, &error.trail);
+        Ok(response)
     }
 
     /// What the gateway took for itself, of a call that was handed to the

@@ -191,12 +191,9 @@ impl ApiError {
         }
     }
 
-    /// What a call failed with.
-    pub(crate) fn from_call(error: &CallError, roles: &[String]) -> Self {
+    /// What a call of a role failed with.
+    pub(crate) fn from_call(error: &CallError) -> Self {
         let mut answer = match &error.kind {
-            CallErrorKind::UnknownRole(role) => {
-                Self::unknown_role(role, roles.iter().map(String::as_str))
-            }
             CallErrorKind::Failed(failure) => Self::from_failure(failure),
             CallErrorKind::Exhausted(rungs) => Self::exhausted(error.to_string(), rungs),
             _ => Self::internal(),
@@ -205,6 +202,15 @@ impl ApiError {
             answer.set_retry_after(wait);
         }
         answer
+    }
+
+    /// Why no answer was given, in one word: `roster_exhausted`, or the class
+    /// of the failure.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.cause {
+            Some(class) if self.rungs.is_empty() => class,
+            _ => "roster_exhausted",
+        }
     }
 
     fn exhausted(message: String, rungs: &[RungEnd]) -> Self {

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use evenkeel::Settings;
 use evenkeel::core::NoObserver;
+use evenkeel::roster::Dialect;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +21,8 @@ pub(crate) struct ExplainArgs {
 
 /// Prints where a request would go in a gateway that starts now.
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let router = Settings::load(&args.config)?.router(Arc::new(NoObserver))?;
+    let settings = Settings::load(&args.config)?;
+    let router = settings.router(Arc::new(NoObserver))?;
     let roles: Vec<String> = match args.role {
         Some(role) => vec![role],
         None => router.roles().map(str::to_owned).collect(),
@@ -35,6 +37,16 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
             );
         };
         write!(out, "{explanation}")?;
+        for rung in &explanation.rungs {
+            let provider = settings.config().providers.get(rung.model.provider());
+            if let Some(Dialect::Unavailable(dialect)) = provider.map(|p| p.dialect) {
+                let model = &rung.model;
+                writeln!(
+                    out,
+                    "  {model} is passed over: this version does not speak `{dialect}`"
+                )?;
+            }
+        }
     }
     router.shutdown().await;
     Ok(ExitCode::SUCCESS)
