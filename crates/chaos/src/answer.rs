@@ -7,6 +7,10 @@ use evenkeel_core::{
 };
 use std::sync::Arc;
 
+/// Most tokens of an answer, more than any model gives out: an answer without
+/// a sensible length is not to fill the memory.
+const MAX_TOKENS: u32 = 1_000_000;
+
 /// Whose answer it is.
 #[derive(Debug)]
 pub(crate) struct Label<'a> {
@@ -42,6 +46,7 @@ impl Answer {
         let wanted = given.as_ref().map_or(behaviour.tokens, |words| {
             u32::try_from(words.len()).unwrap_or(u32::MAX)
         });
+        let wanted = wanted.min(MAX_TOKENS);
         let cap = request
             .max_output_tokens
             .map_or(u32::MAX, |cap| u32::try_from(cap).unwrap_or(u32::MAX));

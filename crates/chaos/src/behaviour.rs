@@ -18,8 +18,8 @@ pub struct Behaviour {
     pub first_token: Latency,
     /// Time that each token of the request adds before the first token.
     pub per_input_token: Duration,
-    /// Tokens of an answer. A request's own output cap may cut it shorter,
-    /// with finish `length`.
+    /// Tokens of an answer, at most a million. A request's own output cap may
+    /// cut it shorter, with finish `length`.
     pub tokens: u32,
     /// Time between two tokens.
     pub inter_token: Duration,

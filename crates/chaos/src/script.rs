@@ -5,6 +5,15 @@ use crate::answer::Answer;
 use crate::model::Draw;
 use crate::{Behaviour, Fault};
 use std::time::Duration;
+use tokio::time::Instant;
+
+/// Stands for times too far ahead for the clock: about thirty years.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// So long after `begun`.
+pub(crate) fn moment(begun: Instant, after: Duration) -> Instant {
+    begun.checked_add(after).unwrap_or_else(|| begun + FAR)
+}
 
 /// One thing that happens in a stream.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use crate::answer::{Answer, Label};
 use crate::document::{Document, answer_body};
 use crate::events::Reader;
 use crate::model::{Draw, Models};
-use crate::script::{Act, Script};
+use crate::script::{Act, Script, moment};
 use crate::stats::{CallGuard, Ending};
 use crate::{Behaviour, Fault, Stats};
 use evenkeel_core::{
@@ -160,7 +160,7 @@ struct Run {
 
 impl Run {
     async fn wait(&self, since_request: Duration) {
-        let due = self.begun + since_request;
+        let due = moment(self.begun, since_request);
         if due > Instant::now() {
             sleep_until(due).await;
         }
@@ -192,12 +192,7 @@ impl Run {
     /// The outcome of a call for a whole answer, when it is due.
     async fn whole(&self) -> Result<ChatResponse, Failure> {
         let fault = self.draw.fault();
-        if let Some(
-            document @ Document {
-                status: 200..300, ..
-            },
-        ) = fault.and_then(Document::of)
-        {
+        if let Some(document) = fault.and_then(Document::of) {
             self.wait(self.draw.behaviour.fault_delay).await;
             return document.read();
         }

@@ -7,7 +7,7 @@ use crate::Fault;
 use crate::answer::{Answer, Label};
 use crate::document::Document;
 use crate::model::Draw;
-use crate::script::Script;
+use crate::script::{Script, moment};
 use crate::stats::{CallGuard, Ending};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_providers::wire::openai::{ClientRequest, decode_request, encode_error};
@@ -202,7 +202,9 @@ impl<'a> Exchange<'a> {
 
     /// Waits until so long after the request.
     pub(super) async fn wait(&mut self, since_request: Duration) -> Result<(), Gone> {
-        self.peer.wait_until(self.begun + since_request).await
+        self.peer
+            .wait_until(moment(self.begun, since_request))
+            .await
     }
 
     /// A fault that comes instead of an answer; none where `fault` is of another kind.
