@@ -109,8 +109,7 @@ impl Server {
     /// in flight end (streams included, at most `limits.drain`) and returns.
     /// The router is left as it is: shut it down afterwards.
     ///
-    /// Dropping the future stops accepting; connections then live on until
-    /// their tasks end with the runtime.
+    /// Dropping the future closes the port and cuts every connection.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
             listener,
@@ -120,6 +119,10 @@ impl Server {
         } = self;
         let connections = TaskTracker::new();
         let ends = Ends::default();
+        let _cut = [
+            ends.soon.clone().drop_guard(),
+            ends.now.clone().drop_guard(),
+        ];
         let serve = Connections {
             routes: routes::routes(app.clone()),
             limits,

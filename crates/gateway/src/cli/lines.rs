@@ -158,3 +158,29 @@ impl Drop for Line<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_drops_lines_and_counts_them() {
+        let (queue, lines) = sync_channel(2);
+        let writer = Lines {
+            queue,
+            dropped: Arc::default(),
+        };
+        for n in 0..5 {
+            writeln!(writer.make_writer(), "line {n}").unwrap();
+        }
+        assert_eq!(writer.dropped.load(Ordering::Relaxed), 3);
+        let kept: Vec<String> = lines
+            .try_iter()
+            .map(|message| match message {
+                Message::Line(line) => String::from_utf8(line).unwrap(),
+                Message::Flush(_) => unreachable!("nobody flushes here"),
+            })
+            .collect();
+        assert_eq!(kept, ["line 0\n", "line 1\n"]);
+    }
+}

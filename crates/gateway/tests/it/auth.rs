@@ -82,6 +82,9 @@ async fn an_open_gateway_listens_on_loopback_only() {
     assert!(bind("localhost:0", vec![], false).is_ok());
     assert!(bind("0.0.0.0:0", vec!["evk-one"], false).is_ok());
     assert!(bind("0.0.0.0:0", vec![], true).is_ok());
+    let taken = bind("127.0.0.1:0", vec![], false).unwrap();
+    let again = bind(&taken.local_addr().to_string(), vec![], false).unwrap_err();
+    assert!(matches!(again, BindError::Listen { .. }), "{again}");
     let nowhere = bind("nowhere", vec![], false).unwrap_err();
     assert!(matches!(nowhere, BindError::Address { .. }), "{nowhere}");
 }

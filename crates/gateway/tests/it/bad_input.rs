@@ -226,18 +226,18 @@ async fn other_addresses_and_methods_are_told_apart() {
     }
 }
 
+/// The server stops reading early and answers; what the client still sends is
+/// taken off it for a moment, so that no reset runs over the answer.
 #[tokio::test]
 async fn a_flood_of_headers_is_refused_in_the_same_form() {
     let (_up, gateway) = gateway().await;
     let many = "x-many: y\r\n".repeat(10_000);
-    let long = format!("x-long: {}\r\n", "y".repeat(1_000_000));
+    let long = format!("x-long: {}\r\n", "y".repeat(8_000_000));
     for headers in [many, long] {
         let bytes = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
-        let reply = flood(&gateway, bytes.as_bytes()).await;
-        assert_eq!(
-            told(&reply),
-            (431, "headers_too_large".to_owned(), json!(null))
-        );
+        let reply = wire::send(gateway.address, bytes.as_bytes()).await;
+        let told = told(&reply);
+        assert_eq!(told, (431, "headers_too_large".to_owned(), json!(null)));
         gateway.assert_well().await;
     }
 }
@@ -250,16 +250,8 @@ async fn what_is_no_http_is_told_so() {
         b"POST /v1/chat/completions HTTP/1.1\r\nbad header\r\n\r\n",
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: many\r\n\r\n",
     ] {
-        let reply = flood(&gateway, bytes).await;
+        let reply = wire::send(gateway.address, bytes).await;
         assert_eq!(told(&reply), (400, "invalid_http".to_owned(), json!(null)));
     }
     gateway.assert_well().await;
-}
-
-/// Sends bytes that the server may stop reading at any point.
-async fn flood(gateway: &Gateway, bytes: &[u8]) -> Reply {
-    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
-    // The answer comes while bytes are still being sent, and may end the sending.
-    let _ = connection.write_all(bytes).await;
-    wire::receive(&mut connection).await
 }
