@@ -104,10 +104,21 @@ impl Gate {
     ) -> Result<Option<Cause>, Over> {
         let tally = match &self.window {
             Window::Time(window) => {
-                if !window.record(generation, sample, now)? {
+                let Some(live) = window.record(generation, sample, now)? else {
+                    return Ok(None);
+                };
+                let failures = window.failures(&live);
+                let slow = self.slow_after.map_or(0, |_| window.slow(&live));
+                // The successes are on cache lines that other threads write to: last, and only if need be.
+                if !self.limits.may_hold(failures, slow) {
                     return Ok(None);
                 }
-                window.tally(generation, now)?
+                let calls = failures + window.successes(&live);
+                Tally {
+                    calls,
+                    failures,
+                    slow,
+                }
             }
             Window::Count(window) => {
                 window.record(generation, sample)?;
@@ -120,7 +131,14 @@ impl Gate {
     /// What lies in the window of `generation` at `now` nanoseconds.
     pub(crate) fn tally(&self, generation: u64, now: u64) -> Tally {
         match &self.window {
-            Window::Time(window) => window.tally(generation, now),
+            Window::Time(window) => window.live_at(generation, now).map(|live| {
+                let failures = window.failures(&live);
+                Tally {
+                    calls: failures + window.successes(&live),
+                    failures,
+                    slow: window.slow(&live),
+                }
+            }),
             Window::Count(window) => window.tally(generation),
         }
         .unwrap_or_default()
@@ -128,6 +146,12 @@ impl Gate {
 }
 
 impl Limits {
+    /// Whether so many can reach a share at all, as there are at least `min_calls` outcomes then.
+    fn may_hold(self, failures: u64, slow: u64) -> bool {
+        let reaches = |count, share| count * 1000 >= share * self.min_calls;
+        reaches(failures, self.failures) || reaches(slow, self.slow)
+    }
+
     /// Holds if and only if there are `min_calls` outcomes and the share reaches its limit, in whole numbers.
     fn judge(
         self,

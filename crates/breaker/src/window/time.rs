@@ -1,14 +1,19 @@
 //! Outcomes of the last stretch of time.
 
+use std::ops::RangeInclusive;
+
 use crate::{
     sync::{AtomicU64, Ordering, STRIPES, stripe},
-    window::{Over, Sample, Tally},
+    window::{Over, Sample},
 };
 
 /// Slices a window is cut into.
 const SLICES: usize = 16;
 /// As many, as a count of sequence numbers.
 const SPAN: u64 = SLICES as u64;
+
+/// Numbers of the slices that count.
+pub(crate) type Live = RangeInclusive<u64>;
 
 /// A ring of time slices.
 ///
@@ -18,8 +23,7 @@ const SPAN: u64 = SLICES as u64;
 /// Outcomes go into the head slice: time as the window sees it is the latest reading it was given.
 #[derive(Debug)]
 pub(crate) struct TimeWindow {
-    /// Length of a slice in nanoseconds.
-    slice: u64,
+    slice: Slice,
     /// Generation and number of the newest slice.
     head: AtomicU64,
     /// Generation and number of its first slice.
@@ -30,6 +34,32 @@ pub(crate) struct TimeWindow {
     slow: Slots,
     /// Successes, slow ones too.
     successes: [Slots; STRIPES],
+}
+
+/// Length of a slice in nanoseconds, at least 2, with what it takes to divide by it cheaply: a division
+/// by a number the compiler does not know costs more than the rest of counting an outcome.
+#[derive(Debug)]
+struct Slice {
+    length: u64,
+    /// (2^64 - 1) / length, rounded down: at most 1 below 2^64 / length.
+    reciprocal: u64,
+}
+
+impl Slice {
+    fn new(length: u64) -> Self {
+        let length = length.max(2);
+        Self {
+            length,
+            reciprocal: u64::MAX / length,
+        }
+    }
+
+    /// `span / length`, rounded down.
+    fn whole_in(&self, span: u64) -> u64 {
+        // So the product is less than 1 below span / length, and its whole part at most 1 too low.
+        let low = ((u128::from(span) * u128::from(self.reciprocal)) >> 64) as u64;
+        low + u64::from(span - low * self.length >= self.length)
+    }
 }
 
 /// A generation (24 bits) with a slice number (40 bits) of it.
@@ -56,7 +86,7 @@ impl TimeWindow {
     /// An empty window of `span` nanoseconds for generation 0.
     pub(crate) fn new(span: u64) -> Self {
         Self {
-            slice: span.div_ceil(SPAN).max(1),
+            slice: Slice::new(span.div_ceil(SPAN)),
             head: AtomicU64::new(Mark::of(0, 1)),
             first: AtomicU64::new(Mark::of(0, 1)),
             blemished: AtomicU64::new(0),
@@ -69,7 +99,7 @@ impl TimeWindow {
     /// Number of the slice at `now`; from 1, so that 0 means none. At most 2^40 - 1: the shortest slices
     /// reach it after 21 years, and then time stands still.
     fn number(&self, now: u64) -> u64 {
-        (now / self.slice).saturating_add(1).min(Mark::NUMBER)
+        (self.slice.whole_in(now) + 1).min(Mark::NUMBER)
     }
 
     pub(crate) fn restart(&self, generation: u64, now: u64) {
@@ -96,8 +126,13 @@ impl TimeWindow {
         self.successes.iter().for_each(Slots::wipe);
     }
 
-    /// Counts an outcome; `false` if no failure and no slow call lies in the window.
-    pub(crate) fn record(&self, generation: u64, sample: Sample, now: u64) -> Result<bool, Over> {
+    /// Counts an outcome and tells which slices are live; `None` if none of them has a failure or slow call.
+    pub(crate) fn record(
+        &self,
+        generation: u64,
+        sample: Sample,
+        now: u64,
+    ) -> Result<Option<Live>, Over> {
         let number = self.number(now);
         loop {
             let head = self.advance(generation, number)?;
@@ -110,27 +145,30 @@ impl TimeWindow {
             };
             // Not counted: the slice was reused while this thread stood still; take the newest.
             if counted {
-                let oldest = self.oldest(generation, head)?;
-                return Ok(self.blemished.load(Ordering::Acquire) >= oldest);
+                let live = self.live(generation, head)?;
+                let blemished = self.blemished.load(Ordering::Acquire) >= *live.start();
+                return Ok(blemished.then_some(live));
             }
         }
     }
 
-    pub(crate) fn tally(&self, generation: u64, now: u64) -> Result<Tally, Over> {
-        let head =
-            Mark::number(self.head.load(Ordering::Acquire), generation)?.max(self.number(now));
-        let oldest = self.oldest(generation, head)?;
-        let failures = self.failures.sum(oldest, head);
-        let successes = self
-            .successes
-            .iter()
-            .map(|stripe| stripe.sum(oldest, head))
-            .sum::<u64>();
-        Ok(Tally {
-            calls: failures + successes,
-            failures,
-            slow: self.slow.sum(oldest, head),
-        })
+    /// The slices that are live at `now`.
+    pub(crate) fn live_at(&self, generation: u64, now: u64) -> Result<Live, Over> {
+        let head = Mark::number(self.head.load(Ordering::Acquire), generation)?;
+        self.live(generation, head.max(self.number(now)))
+    }
+
+    pub(crate) fn failures(&self, live: &Live) -> u64 {
+        self.failures.sum(live)
+    }
+
+    pub(crate) fn slow(&self, live: &Live) -> u64 {
+        self.slow.sum(live)
+    }
+
+    /// Slow ones too.
+    pub(crate) fn successes(&self, live: &Live) -> u64 {
+        self.successes.iter().map(|stripe| stripe.sum(live)).sum()
     }
 
     /// Moves the head to `number` unless it is there or beyond, and tells where it is.
@@ -152,10 +190,10 @@ impl TimeWindow {
         }
     }
 
-    /// Number of the oldest slice that counts when `head` is the newest.
-    fn oldest(&self, generation: u64, head: u64) -> Result<u64, Over> {
+    /// The slices that count when `head` is the newest.
+    fn live(&self, generation: u64, head: u64) -> Result<Live, Over> {
         let first = Mark::number(self.first.load(Ordering::Acquire), generation)?;
-        Ok(first.max((head + 1).saturating_sub(SPAN)))
+        Ok(first.max((head + 1).saturating_sub(SPAN))..=head)
     }
 
     fn blemish(&self, slots: &Slots, head: u64) -> bool {
@@ -199,11 +237,11 @@ impl Slots {
         .is_ok()
     }
 
-    fn sum(&self, oldest: u64, newest: u64) -> u64 {
+    fn sum(&self, live: &Live) -> u64 {
         self.0
             .iter()
             .map(|slot| slot.load(Ordering::Acquire))
-            .filter(|word| (oldest..=newest).contains(&(word >> COUNT_BITS)))
+            .filter(|word| live.contains(&(word >> COUNT_BITS)))
             .map(|word| word & COUNT)
             .sum()
     }
