@@ -365,3 +365,17 @@ fn a_list_of_content_parts_is_read_and_written_back() {
     assert_eq!(choice["logprobs"], json!({"content": []}));
     assert_eq!(written["service_tier"], "default");
 }
+
+/// A whole answer is finished by its reason, as a stream is.
+#[test]
+fn a_whole_answer_without_a_finish_reason_is_not_finished() {
+    let body = |finish: serde_json::Value| {
+        json!({"id": "s1", "created": 1_700_000_000, "model": "m-a", "choices": [{"index": 0,
+            "message": {"role": "assistant", "content": "half"}, "finish_reason": finish}]})
+        .to_string()
+    };
+    let read = |finish| decode_response(body(finish).as_bytes(), Server::Compatible);
+    assert_eq!(read(json!(null)).unwrap_err().class, Class::Transient);
+    assert_eq!(read(json!("stop")).unwrap().finish, Finish::Stop);
+    assert_eq!(read(json!("novel")).unwrap().finish, Finish::Unknown);
+}

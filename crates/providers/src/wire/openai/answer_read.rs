@@ -102,7 +102,14 @@ fn answer(
         Reason::Finish(finish) => derived(finish, &parts),
         Reason::Broken(class) => return Err(broken(reply.server(), class, &reason)),
     };
-    if finish == Finish::Unknown && !reason.is_empty() && reason != Finish::Unknown.as_str() {
+    if finish == Finish::Unknown && reason.is_empty() {
+        // As in a stream: an answer without a finish reason is not finished.
+        return Err(reply.failure(
+            Class::Transient,
+            "the answer has no finish_reason: it was broken off",
+        ));
+    }
+    if finish == Finish::Unknown && reason != Finish::Unknown.as_str() {
         choice.insert("finish_reason".into(), reason.into());
     }
     let raw_usage = map.shift_remove("usage");
