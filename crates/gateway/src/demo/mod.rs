@@ -226,10 +226,12 @@ impl<W: Write> Show<W> {
 
     fn tick(&mut self, whole_second: bool) -> io::Result<()> {
         let at = now();
+        let elapsed = at.saturating_duration_since(self.moments.start);
         let models = [settings::PRIMARY, settings::FALLBACK];
-        let recent = |span| self.answers.recent(at, span, &models);
+        // At the start there is less to look back on.
+        let recent = |span: Duration| self.answers.recent(at, span.min(elapsed), &models);
         let snapshot = Snapshot {
-            elapsed: at.saturating_duration_since(self.moments.start),
+            elapsed,
             stage: self.stage,
             requests: self.answers.len(),
             failed: self.answers.failed(),

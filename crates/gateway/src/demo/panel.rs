@@ -158,7 +158,7 @@ impl Panel {
 
     fn head(&self, text: &mut String, now: &Snapshot) {
         let rule = "─".repeat(78);
-        let bad = now.failed + now.wrong;
+        let count = |n: usize| self.paint(if n > 0 { RED } else { GREEN }, &n.to_string());
         let recent = &now.recent;
         let _ = write!(
             text,
@@ -169,8 +169,8 @@ impl Panel {
             now.elapsed.as_secs_f64(),
             now.requests,
             recent.rate,
-            self.paint(if bad > 0 { RED } else { GREEN }, &now.failed.to_string()),
-            self.paint(if bad > 0 { RED } else { GREEN }, &now.wrong.to_string()),
+            count(now.failed),
+            count(now.wrong),
             latency(recent.p50),
             latency(recent.p95),
             latency(recent.p99),
@@ -181,16 +181,15 @@ impl Panel {
     fn phases(&self, current: Stage) -> String {
         [Stage::Healthy, Stage::Fault, Stage::Recovery]
             .map(|stage| {
-                let name = self.scenario.stage_name(stage);
-                let entered = self.stages.iter().find(|(s, _)| *s == stage);
-                let label = match entered {
-                    Some((_, at)) => format!("{name} {:.0} s", at.as_secs_f64()),
-                    None => name.to_owned(),
-                };
+                let mut label = self.scenario.stage_name(stage).to_owned();
+                if stage == Stage::Fault && stage == current {
+                    label = label.to_uppercase();
+                }
+                if let Some((_, at)) = self.stages.iter().find(|(s, _)| *s == stage) {
+                    let _ = write!(label, " from {:.0} s", at.as_secs_f64());
+                }
                 match stage {
-                    Stage::Fault if stage == current => {
-                        self.paint(RED, &format!("▶ {}", label.to_uppercase()))
-                    }
+                    Stage::Fault if stage == current => self.paint(RED, &format!("▶ {label}")),
                     _ if stage == current => self.paint(BOLD, &format!("▶ {label}")),
                     _ => self.paint(DIM, &format!("  {label}")),
                 }
@@ -357,7 +356,7 @@ mod tests {
         for line in full.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        assert!(full.contains("▶ SPIKE 12 S"), "{full}");
+        assert!(full.contains("▶ SPIKE from 12 s"), "{full}");
         assert!(full.contains(" 65%") && full.contains(" 35%"), "{full}");
     }
 

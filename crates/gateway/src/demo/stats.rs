@@ -126,7 +126,7 @@ impl Answers {
             })
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "some tens of requests")]
-        let rate = last.len() as f64 / span.as_secs_f64();
+        let rate = last.len() as f64 / span.as_secs_f64().max(f64::MIN_POSITIVE);
         Recent {
             rate,
             p50: percentile(&mut times, 0.50),

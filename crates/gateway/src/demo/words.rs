@@ -45,7 +45,9 @@ impl Line {
     }
 }
 
-/// An event in words; none for what every call has.
+/// An event in words. None for what every call has, and for the end of a
+/// breach: that the primary is well again is told by probes, canary and
+/// restoration.
 pub(super) fn event(kind: &EventKind) -> Option<Line> {
     role(kind).or_else(|| call(kind))
 }
@@ -67,11 +69,6 @@ fn role(kind: &EventKind) -> Option<Line> {
                 "{model} is too slow: {detector} detector, {samples} calls, limit {}",
                 human(*slo)
             ),
-        ),
-        K::LatencyBreachEnded { model, .. } => Line::new(
-            Weight::Step,
-            "breach over",
-            format!("{model} is fast enough again"),
         ),
         K::ModelSubstitution {
             role,
