@@ -8,7 +8,7 @@ One thread asks for whole answers, one for streams, all the time. The SDK's own 
 so that nothing but the gateway can save a call. The phases, in this order:
 
     healthy    the primary answers
-    slowed     SIGSTOP for 1.5 s and SIGCONT for 0.5 s, again and again
+    slowed     SIGSTOP for 4 s and SIGCONT for 1 s, again and again
     recovered  SIGCONT; ends when the primary answers again
     stopped    SIGSTOP, also under the calls in flight
     resumed    SIGCONT; ends when the primary answers again
@@ -119,9 +119,9 @@ def pulse(pid, seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(4.0)
         os.kill(pid, signal.SIGCONT)
-        time.sleep(0.5)
+        time.sleep(1.0)
 
 
 def named(call, model):

@@ -24,6 +24,8 @@ pub(crate) enum Bench {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    binary: gateway::Binary,
     /// Options for bench/gateway/run.py, over the defaults `--quick --peers direct`
     #[arg(
         trailing_var_arg = true,
@@ -86,10 +88,10 @@ const LIMITS: &[Limit] = &[
 /// When something cannot be built, started or read.
 pub(crate) fn run(bench: Bench) -> Result<bool> {
     let Bench::Gateway(args) = bench;
+    let binary = args.binary.ready()?;
     let options = Options::new(args.options);
     let config = workspace::root().join("fixtures/bench-gateway/peers/evenkeel");
     ensure!(config.is_dir(), "no config folder {}", config.display());
-    let binary = gateway::build()?;
     let out = match options.value("--out") {
         Some(folder) => PathBuf::from(folder),
         None => workspace::target()?.join("bench-gateway"),

@@ -31,6 +31,8 @@ const TIGHT: &[&str] = &[
 pub(crate) struct Args {
     /// The config folder in fixtures/failover16
     policy: Policy,
+    #[command(flatten)]
+    binary: gateway::Binary,
     /// Options for bench/failover16/run.py, over the defaults `--profile full --set sixteen|all`
     #[arg(
         trailing_var_arg = true,
@@ -88,7 +90,7 @@ pub(crate) fn run(args: Args) -> Result<bool> {
     let json = options.take("--json").map(PathBuf::from);
     let narrowed = options.has("--only") || options.has("--set");
     let python = python::with(python::HTTPX)?.join("python");
-    let binary = gateway::build()?;
+    let binary = args.binary.ready()?;
     let folder = workspace::target()?.join("failover16");
     let mut reports = Vec::new();
     for mode in modes {

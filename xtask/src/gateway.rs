@@ -4,16 +4,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{self, Server};
 use crate::workspace;
 
-/// A release build of the gateway; its path.
-///
-/// # Errors
-/// When it does not build.
-pub(crate) fn build() -> Result<PathBuf> {
+/// Which gateway a task runs.
+#[derive(clap::Args)]
+pub(crate) struct Binary {
+    /// An `evenkeel` that is built already, to compare two builds; without it the tree's is built
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+impl Binary {
+    /// Its path, after a release build unless one was named.
+    ///
+    /// # Errors
+    /// When it does not build, or the named one is not there.
+    pub(crate) fn ready(&self) -> Result<PathBuf> {
+        match &self.binary {
+            Some(path) => path
+                .canonicalize()
+                .with_context(|| format!("no gateway at {}", path.display())),
+            None => build(),
+        }
+    }
+}
+
+fn build() -> Result<PathBuf> {
     process::run(workspace::cargo().args([
         "build",
         "--release",

@@ -23,15 +23,20 @@ const GATEWAY_PORT: u16 = 18070;
 /// The role that the clients ask for.
 const ROLE: &str = "chat";
 
-/// Checks of `smoke_openai.py` that speak of what the gateway serves. The others are about the SDK
-/// itself (its own retries), or about the Responses API.
-const SMOKE: &str = "models,chat,stream,tools,tools_stream,tool_roundtrip,json_schema,parse,parse_cut,bad_request,ctx_exceeded";
+/// Checks of `smoke_openai.py` that speak of what the gateway serves. Left out: those about the
+/// SDK itself (its own retries), the Responses API, and two whose right answer differs from a bare
+/// model's: JSON cut at `max_tokens` is no success here, and a prompt that is too long for every
+/// rung names all of them.
+const SMOKE: &str =
+    "models,chat,stream,tools,tools_stream,tool_roundtrip,json_schema,parse,bad_request";
 
 /// Loading a model took 4 s on an idle machine.
 const MODEL_READY: Duration = Duration::from_secs(90);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    binary: gateway::Binary,
     /// Seconds of each phase
     #[arg(long, default_value_t = 15)]
     phase_seconds: u32,
@@ -55,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let serve_lines = setup("real/llm/setup.sh")?;
     let clients = setup("real/clients/setup.sh")?;
     let python = clients.trim();
-    let binary = gateway::build()?;
+    let binary = args.binary.ready()?;
     let folder = workspace::target()?.join("real");
     let primary = serve(&PRIMARY, &serve_lines, &folder)?;
     let _fallback = serve(&FALLBACK, &serve_lines, &folder)?;
