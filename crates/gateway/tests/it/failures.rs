@@ -83,14 +83,23 @@ async fn upstream_nonsense_is_an_error_never_an_answer() {
             );
         }
     }
-    for fault in [Fault::TruncatedJson, Fault::Endless] {
-        let reply = with_fault(fault.clone(), false).await;
-        assert_eq!(
-            code(&reply),
-            (502, "upstream_malformed".to_owned()),
-            "{fault:?}"
-        );
-    }
+    let reply = with_fault(Fault::TruncatedJson, false).await;
+    assert_eq!(code(&reply), (502, "upstream_malformed".to_owned()));
+}
+
+/// A whole answer that never ends is bounded by the deadline, if not by its size.
+#[tokio::test]
+async fn an_endless_answer_ends_with_the_deadline() {
+    let behaviour = Behaviour::failing(Fault::Endless).with_inter_token(Duration::from_millis(5));
+    let up = upstream("up", behaviour).await;
+    let gateway = Gateway::start(&[&up]);
+    let body = crate::gateway::question(&json!({}));
+    let reply = gateway
+        .chat(&[("x-evenkeel-deadline-ms", "300")], &body)
+        .await;
+    assert_eq!(code(&reply), (504, "upstream_timeout".to_owned()));
+    up.set(Behaviour::default());
+    gateway.assert_well().await;
 }
 
 #[tokio::test]
