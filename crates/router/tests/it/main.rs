@@ -6,6 +6,7 @@ mod crowd;
 mod failures;
 mod hedging;
 mod restoration;
+mod review;
 mod streams;
 mod substitution;
 mod trace;
