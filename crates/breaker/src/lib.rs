@@ -11,6 +11,8 @@ mod hedge_budget;
 mod ledger;
 mod period;
 mod permit;
+#[cfg(all(test, evenkeel_loom))]
+mod proofs;
 mod retry_budget;
 mod run;
 mod snapshot;

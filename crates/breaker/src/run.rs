@@ -23,7 +23,8 @@ impl Run {
 
     /// Starts an empty run for `generation`.
     pub(crate) fn restart(&self, generation: u64) {
-        self.0.store(tag(generation), Ordering::Release);
+        // A swap, for it meets late threads' read-modify-writes.
+        self.0.swap(tag(generation), Ordering::AcqRel);
     }
 
     /// Adds a failure and tells how long the run is now, or `None` if `generation` is over.

@@ -169,7 +169,8 @@ impl Sum {
     }
 
     fn restart(&self, generation: u64) {
-        self.0.store(Tag::of(generation, 0), Ordering::Release);
+        // A swap, for it meets late threads' read-modify-writes.
+        self.0.swap(Tag::of(generation, 0), Ordering::AcqRel);
     }
 
     /// Adds, modulo 2^48, unless the generation is over.

@@ -4,6 +4,7 @@ mod budgets;
 mod cases;
 mod clock;
 mod config;
+mod cost;
 mod counting;
 mod half_open;
 mod opening;
