@@ -31,6 +31,16 @@ impl Observation {
         self.began
     }
 
+    /// Whether it has been counted as an exceedance of T95 already.
+    pub fn is_over(&self) -> bool {
+        self.counted >= Counted::AtP95
+    }
+
+    /// Whether it is an exceedance of T95 at `now`, counted already or not.
+    pub fn exceeds(&self, now: Instant) -> bool {
+        self.is_over() || self.age(now) > self.p95
+    }
+
     /// How old the attempt is at `now`; zero for an earlier instant than it began.
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)

@@ -39,14 +39,16 @@ pub enum RecoveryStep {
 ///   1 asks, further ones, counted from then on. One over at that time, or a breach at any, and it is back
 ///   to stage 1 with the interval grown.
 ///
-/// A mutex is held for some nanoseconds in each method but [`share`](Self::share), which is lock-free.
-/// Time that runs backwards is taken as standing still. A probe or evidence for a rung that is not benched
-/// is ignored.
+/// A mutex is held for some nanoseconds in each method but [`share`](Self::share) and
+/// [`benched`](Self::benched), which are lock-free. Time that runs backwards is taken as standing
+/// still. A probe or evidence for a rung that is not benched is ignored.
 #[derive(Debug)]
 pub struct Recovery {
     config: RecoveryConfig,
     /// Bits of an f64.
     share: AtomicU64,
+    /// 1 while the stage is not idle.
+    benched: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -94,6 +96,7 @@ impl Recovery {
         config.validate()?;
         Ok(Self {
             share: AtomicU64::new(0.0_f64.to_bits()),
+            benched: AtomicU64::new(0),
             state: Mutex::new(State {
                 stage: Stage::Idle,
                 interval: config.probe_interval,
@@ -124,9 +127,9 @@ impl Recovery {
         self.begin_probing(&mut state, now);
     }
 
-    /// Whether the role left this rung because it breached and has not been restored to it.
+    /// Whether the role left this rung because it breached and has not been restored to it. Lock-free.
     pub fn benched(&self) -> bool {
-        !matches!(lock(&self.state).stage, Stage::Idle)
+        self.benched.load(Ordering::Acquire) == 1
     }
 
     /// The dwell at `now`: least time between two probes that count.
@@ -144,11 +147,11 @@ impl Recovery {
         }
     }
 
-    /// A probe of the model ended at `now`: after `latency`, or without an answer. `t95` is the role's limit
-    /// by its own measure.
+    /// A probe of the model that began at `now` has ended: after `latency`, or without an answer. `t95` is
+    /// the role's limit by its own measure.
     ///
-    /// A probe nearer than the interval to the last counted one is ignored, except that one without an
-    /// answer always ends the run of successes.
+    /// One begun before the stage is no evidence of it. One nearer than the interval to the last counted is
+    /// ignored, except that one without an answer always ends the run of successes.
     pub fn probed(
         &self,
         now: Instant,
@@ -156,12 +159,12 @@ impl Recovery {
         t95: Duration,
     ) -> Option<RecoveryStep> {
         let mut state = lock(&self.state);
-        let is_wanted = match state.stage {
-            Stage::Idle => false,
-            Stage::Probing { .. } => true,
-            Stage::Canary(canary) => canary.by_probes,
+        let stage_began = match state.stage {
+            Stage::Probing { since } => since,
+            Stage::Canary(canary) if canary.by_probes => canary.since,
+            Stage::Idle | Stage::Canary(_) => return None,
         };
-        if !is_wanted {
+        if now < stage_began {
             return None;
         }
         if latency.is_none() {
@@ -275,6 +278,7 @@ impl Recovery {
 
     fn stand_by(&self, state: &mut State) {
         state.stage = Stage::Idle;
+        self.benched.store(0, Ordering::Release);
         state.run = 0;
         self.set_share(0.0);
     }
@@ -312,6 +316,7 @@ impl Recovery {
 
     fn begin_probing(&self, state: &mut State, now: Instant) {
         state.stage = Stage::Probing { since: now };
+        self.benched.store(1, Ordering::Release);
         state.run = 0;
         self.set_share(0.0);
     }

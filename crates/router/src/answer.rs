@@ -40,6 +40,8 @@ pub struct AnswerStream {
     timer: Pin<Box<Sleep>>,
     /// What the timer stands at.
     armed: Instant,
+    /// An event was handed out, and the upstream has not been waited for since.
+    handed_out: bool,
 }
 
 impl fmt::Debug for AnswerStream {
@@ -83,6 +85,7 @@ impl AnswerStream {
             rest,
             timer: Box::pin(sleep_until(tokio::time::Instant::from_std(armed))),
             armed,
+            handed_out: true,
         }
     }
 
@@ -126,11 +129,21 @@ impl Stream for AnswerStream {
         if let Some(event) = this.ready.pop_front() {
             return Poll::Ready(Some(Ok(event)));
         }
-        let Some(slot) = this.rest.as_mut() else {
+        if this.rest.is_none() {
             return Poll::Ready(None);
-        };
-        if let Poll::Ready(event) = slot.events.as_mut().poll_next(cx) {
+        }
+        // First: an upstream that is always ready must not hold the deadline off.
+        if let Some(failure) = this.call.past_deadline(now()) {
+            return this.broke(failure);
+        }
+        if let Some(slot) = this.rest.as_mut()
+            && let Poll::Ready(event) = slot.events.as_mut().poll_next(cx)
+        {
+            this.handed_out = true;
             return this.take(or_broken(event));
+        }
+        if std::mem::take(&mut this.handed_out) {
+            this.call.reader_back(this.index, now());
         }
         loop {
             let now = now();

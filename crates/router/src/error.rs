@@ -25,8 +25,8 @@ pub enum CallErrorKind {
     /// The one rung that could be asked failed, or the failure is one that no
     /// other rung can mend.
     Failed(Failure),
-    /// Every rung failed or was refused. In roster order, the rung asked first
-    /// at the head.
+    /// Every rung failed or was refused: the rung the call was meant for, then
+    /// the others by rank.
     Exhausted(Vec<RungEnd>),
 }
 
@@ -55,6 +55,14 @@ impl RungEndKind {
             Self::Failed(class) => class.as_str(),
             Self::Refused(refusal) => refusal.as_str(),
         }
+    }
+
+    /// Whether the request did not fit the rung's context window.
+    pub(crate) const fn is_overflow(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(Class::ContextWindow) | Self::Refused(Refusal::ContextWindow { .. })
+        )
     }
 }
 

@@ -3,10 +3,10 @@
 use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
-use evenkeel_core::{Class, CountsOn, Failure, ModelId, Provider, Refusal, Scope};
+use evenkeel_core::{Class, CountsOn, EventKind, Failure, ModelId, Provider, Refusal, Scope};
 use evenkeel_roster::ModelConfig;
 use jiff::civil::Date;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,18 +20,29 @@ const GONE_HOLD: Duration = Duration::from_secs(60 * 60);
 
 /// A model or provider set aside until an instant, and why.
 #[derive(Debug, Default)]
-pub(crate) struct Hold(Mutex<Option<(Class, Instant)>>);
+pub(crate) struct Hold {
+    /// False while nothing was ever held: the usual case costs one load.
+    ever: AtomicBool,
+    until: Mutex<Option<(Class, Instant)>>,
+}
 
 impl Hold {
-    fn start(&self, class: Class, until: Instant) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Holds until `until`, or longer if it does already. True where a hold begins.
+    fn start(&self, class: Class, until: Instant, now: Instant) -> bool {
+        let mut held = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = held.is_none_or(|(_, old)| old <= now);
         if held.is_none_or(|(_, old)| until > old) {
             *held = Some((class, until));
         }
+        self.ever.store(true, Ordering::Release);
+        begins
     }
 
     pub(crate) fn remaining(&self, now: Instant) -> Option<(Class, Duration)> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.ever.load(Ordering::Acquire) {
+            return None;
+        }
+        let held = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let (class, until) = (*held)?;
         let left = until.saturating_duration_since(now);
         (!left.is_zero()).then_some((class, left))
@@ -126,19 +137,50 @@ pub(crate) enum SetAside {
     ProviderHold(Duration),
 }
 
+impl SetAside {
+    /// The event that tells of it.
+    pub(crate) fn event(self, model: &ModelHealth, class: Class) -> EventKind {
+        let hold = |of: Option<ModelId>, duration| EventKind::HoldStarted {
+            provider: model.provider.name.clone(),
+            model: of,
+            class,
+            duration,
+        };
+        match self {
+            Self::Cooldown(duration) => EventKind::CooldownStarted {
+                model: model.id.clone(),
+                duration,
+            },
+            Self::ModelHold(duration) => hold(Some(model.id.clone()), duration),
+            Self::ProviderHold(duration) => hold(None, duration),
+        }
+    }
+}
+
 impl ModelHealth {
     /// Why the model can't be asked as of `now`, capacity left out.
     pub(crate) fn refusal(&self, now: Instant, today: Date) -> Option<Refusal> {
+        let cooldown = || self.cooldown.remaining(now).map(Refusal::Cooldown);
+        self.set_aside_for(now, today)
+            .or_else(cooldown)
+            .or_else(|| self.broken(now))
+    }
+
+    /// Why it can't be asked again by a call that has waited.
+    pub(crate) fn refusal_of_retry(&self, now: Instant, today: Date) -> Option<Refusal> {
+        self.set_aside_for(now, today).or_else(|| self.broken(now))
+    }
+
+    fn set_aside_for(&self, now: Instant, today: Date) -> Option<Refusal> {
         if self.config.is_past_eol(today) {
             return Some(Refusal::EndOfLife);
         }
         let held = self.hold.remaining(now);
-        if let Some((class, remaining)) = held.or_else(|| self.provider.hold.remaining(now)) {
-            return Some(Refusal::Hold { class, remaining });
-        }
-        if let Some(left) = self.cooldown.remaining(now) {
-            return Some(Refusal::Cooldown(left));
-        }
+        let held = held.or_else(|| self.provider.hold.remaining(now));
+        held.map(|(class, remaining)| Refusal::Hold { class, remaining })
+    }
+
+    fn broken(&self, now: Instant) -> Option<Refusal> {
         let refused = self.breaker.would_refuse(now);
         let refused = refused.or_else(|| self.provider.breaker.would_refuse(now));
         refused.map(|r| Refusal::BreakerOpen(r.retry_in))
@@ -152,31 +194,33 @@ impl ModelHealth {
         Ok(BreakerPermits { model, provider })
     }
 
-    /// What `failure` means for later calls: cooldowns and holds.
+    /// What `failure` means for later calls: cooldowns and holds. Some where one begins.
     pub(crate) fn set_aside(&self, failure: &Failure, now: Instant) -> Option<SetAside> {
         let wait = failure.retry_after;
         match failure.class {
-            Class::RateLimited => Some(SetAside::Cooldown(self.cooldown.start(now, wait))),
-            Class::QuotaExhausted => {
-                Some(self.start_hold(failure, wait.unwrap_or(QUOTA_HOLD), now))
+            Class::RateLimited => {
+                let begins = self.cooldown.remaining(now).is_none();
+                let lasting = self.cooldown.start(now, wait);
+                begins.then_some(SetAside::Cooldown(lasting))
             }
-            Class::Auth => Some(self.start_hold(failure, CREDENTIAL_HOLD, now)),
-            Class::ModelGone => Some(self.start_hold(failure, GONE_HOLD, now)),
+            Class::QuotaExhausted => self.start_hold(failure, wait.unwrap_or(QUOTA_HOLD), now),
+            Class::Auth => self.start_hold(failure, CREDENTIAL_HOLD, now),
+            Class::ModelGone => self.start_hold(failure, GONE_HOLD, now),
             _ => None,
         }
     }
 
-    fn start_hold(&self, failure: &Failure, lasting: Duration, now: Instant) -> SetAside {
+    fn start_hold(&self, failure: &Failure, lasting: Duration, now: Instant) -> Option<SetAside> {
         // A date beyond the clock's range holds for a day at a time.
         let until = now
             .checked_add(lasting)
             .unwrap_or_else(|| now + Duration::from_secs(86_400));
         if failure.scope == Scope::Provider {
-            self.provider.hold.start(failure.class, until);
-            SetAside::ProviderHold(lasting)
+            let begins = self.provider.hold.start(failure.class, until, now);
+            begins.then_some(SetAside::ProviderHold(lasting))
         } else {
-            self.hold.start(failure.class, until);
-            SetAside::ModelHold(lasting)
+            let begins = self.hold.start(failure.class, until, now);
+            begins.then_some(SetAside::ModelHold(lasting))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Losers kept open a while, so that short deadlines do not hide a stalled primary.
 
 use crate::attempt::{Slot, Upstream, or_broken};
-use crate::role::{Measure, Role, limits};
+use crate::role::{At, Measure, Role, limits};
 use evenkeel_core::StreamEvent;
 use evenkeel_probe::Observation;
 use futures_util::StreamExt;
@@ -40,7 +40,12 @@ impl Loser {
         let age = now.saturating_duration_since(observation.began());
         let to_p99 = age >= t95;
         if !wanted || !reserve(role, to_p99) {
-            role.rungs[rung].window(measure).cancel(observation, now);
+            let at = At {
+                rung,
+                measure,
+                call: None,
+            };
+            role.gave_up(at, observation, now);
             return None;
         }
         let until = observation.began() + if to_p99 { t99 } else { t95 };
@@ -66,6 +71,8 @@ impl Loser {
         let measured = loop {
             tokio::select! {
                 biased;
+                // First: a stream that is always ready must not hold it off.
+                () = sleep_until(until) => break false,
                 event = slot.events.next() => match or_broken(event) {
                     Upstream::Whole(_) | Upstream::Event(StreamEvent::End) => break true,
                     Upstream::Event(event) => {
@@ -75,20 +82,24 @@ impl Loser {
                     }
                     Upstream::Failed(_) => break false,
                 },
-                () = sleep_until(until) => break false,
             }
         };
         drop(slot);
         let now = tokio::time::Instant::now().into_std();
-        let window = self.role.rungs[self.rung].window(self.measure);
         if let Some(observation) = self.observation.take() {
             if measured {
-                window.finish(observation, now);
+                self.role.measured(self.at(), observation, now);
             } else {
-                // Counts the age, if it has passed a limit.
-                window.cancel(observation, now);
+                self.role.gave_up(self.at(), observation, now);
             }
-            self.role.judge(self.rung, self.measure, now, None);
+        }
+    }
+
+    fn at(&self) -> At {
+        At {
+            rung: self.rung,
+            measure: self.measure,
+            call: None,
         }
     }
 }
@@ -114,8 +125,7 @@ impl Drop for Loser {
         }
         if let Some(observation) = self.observation.take() {
             let now = tokio::time::Instant::now().into_std();
-            let window = self.role.rungs[self.rung].window(self.measure);
-            window.cancel(observation, now);
+            self.role.gave_up(self.at(), observation, now);
         }
     }
 }

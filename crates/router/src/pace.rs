@@ -43,6 +43,15 @@ impl Pace {
         self.stretch_tokens += tokens;
     }
 
+    /// Nobody has read since the last event: the clocks count from now again.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        if let Some(last) = self.last_content.as_mut() {
+            let away = now.saturating_duration_since(*last);
+            *last = now;
+            self.stretch_began += away;
+        }
+    }
+
     /// When the next clock runs out.
     pub(crate) fn due(&self) -> Option<Instant> {
         let Some(last) = self.last_content else {

@@ -12,7 +12,7 @@ use evenkeel_core::{
 use evenkeel_roster::Signal;
 use futures_util::StreamExt;
 use jiff::civil::Date;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -64,6 +64,8 @@ pub(crate) struct Prober {
     models: Vec<(Arc<ModelHealth>, Vec<Waiting>)>,
     books: Vec<Book>,
     running: JoinSet<Measured>,
+    /// The model and start of each probe that runs.
+    tasks: HashMap<tokio::task::Id, (usize, Instant)>,
 }
 
 impl Prober {
@@ -94,6 +96,7 @@ impl Prober {
             roles,
             models,
             running: JoinSet::new(),
+            tasks: HashMap::new(),
         }
     }
 
@@ -111,7 +114,17 @@ impl Prober {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = wake.notified() => {}
-                Some(Ok(measured)) = self.running.join_next() => self.heard(measured, now()),
+                Some(joined) = self.running.join_next_with_id() => match joined {
+                    Ok((id, measured)) => {
+                        self.tasks.remove(&id);
+                        self.heard(measured, now());
+                    }
+                    // A provider that panicked: as a probe without an answer.
+                    Err(error) => if let Some((model, began)) = self.tasks.remove(&error.id()) {
+                        let failure = Failure::new(Class::Transient, "the probe panicked");
+                        self.heard(Measured { model, began, outcome: Err(failure) }, now());
+                    }
+                },
                 () = sleep => {}
             }
         }
@@ -216,17 +229,17 @@ impl Prober {
         self.plan(index, waiting, began);
         self.books[index].running = true;
         let model = self.models[index].0.clone();
-        let limit = waiting
-            .iter()
-            .map(|w| limits(&w.role.policy, measure(&w.role)).0)
-            .max()
-            .unwrap_or(Duration::ZERO);
-        let streamed = waiting
-            .iter()
-            .any(|w| measure(&w.role) == Measure::FirstToken);
+        let watched = || {
+            waiting
+                .iter()
+                .flat_map(|w| measures(&w.role).iter().map(move |m| (w, *m)))
+        };
+        let limit = watched().map(|(w, m)| limits(&w.role.policy, m).0).max();
+        let limit = limit.unwrap_or(Duration::ZERO);
+        let streamed = watched().any(|(_, m)| m == Measure::FirstToken);
         let connect = waiting.iter().map(|w| w.role.policy.clocks.connect).max();
         let call = probe_call(&model, connect.unwrap_or(limit));
-        self.running.spawn(async move {
+        let task = self.running.spawn(async move {
             let asked = ask(&model, call, streamed, began);
             let outcome = timeout(limit, asked).await.unwrap_or_else(|_| {
                 Err(Failure::timeout(
@@ -240,6 +253,7 @@ impl Prober {
                 outcome,
             }
         });
+        self.tasks.insert(task.id(), (index, began));
     }
 
     fn heard(&mut self, measured: Measured, now: Instant) {
@@ -257,29 +271,48 @@ impl Prober {
         if let Err(failure) = &measured.outcome {
             // A probe takes no permit; what it learns of quota, credential or
             // absence keeps calls away all the same.
-            if failure.class != Class::RateLimited {
-                let _ = model.set_aside(failure, now);
+            let aside = (failure.class != Class::RateLimited)
+                .then(|| model.set_aside(failure, now))
+                .flatten();
+            if let Some(aside) = aside {
+                self.around
+                    .tell(now, None, aside.event(model, failure.class));
             }
         }
         let latencies = measured.outcome.ok();
         for waiting in self.waiting(measured.model) {
             let Waiting { role, rung } = waiting;
-            let latency = latencies.map(|l| match measure(&role) {
-                Measure::Total => l.total,
-                Measure::FirstToken => l.first_token,
-            });
-            let (t95, _) = limits(&role.policy, measure(&role));
-            let step = role.rungs[rung]
-                .recovery
-                .probed(measured.began, latency, t95);
+            let (latency, t95) = worst(&role, latencies);
+            let step = role.rungs[rung].probed(measured.began, latency, t95, now);
             role.take(rung, step, now);
         }
     }
 }
 
-/// The measure by which a role judges probes.
-fn measure(role: &Role) -> Measure {
-    Measure::of(role.policy.signal, role.policy.signal == Signal::FirstToken)
+/// The measures by which a role judges probes.
+fn measures(role: &Role) -> &'static [Measure] {
+    match role.policy.signal {
+        Signal::Auto => &Measure::BOTH,
+        Signal::Total => &[Measure::Total],
+        Signal::FirstToken => &[Measure::FirstToken],
+    }
+}
+
+/// The role's measure at which the probe did worst, and the limit it is held to.
+fn worst(role: &Role, latencies: Option<Latencies>) -> (Option<Duration>, Duration) {
+    let each = measures(role).iter().map(|measure| {
+        let (t95, _) = limits(&role.policy, *measure);
+        let latency = latencies.map(|l| match measure {
+            Measure::Total => l.total,
+            Measure::FirstToken => l.first_token,
+        });
+        (latency, t95)
+    });
+    let share = |(latency, t95): &(Option<Duration>, Duration)| {
+        latency.map_or(f64::INFINITY, |l| l.as_secs_f64() / t95.as_secs_f64())
+    };
+    each.max_by(|a, b| share(a).total_cmp(&share(b)))
+        .unwrap_or((None, role.policy.p95))
 }
 
 fn probe_call(model: &ModelHealth, connect: Duration) -> ProviderCall {

@@ -10,7 +10,7 @@ use evenkeel_probe::{
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
@@ -51,6 +51,14 @@ pub(crate) fn limits(policy: &RolePolicy, measure: Measure) -> (Duration, Durati
     }
 }
 
+/// Where an attempt is observed: its rung, its call's measure, its call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) rung: usize,
+    pub(crate) measure: Measure,
+    pub(crate) call: Option<CallId>,
+}
+
 /// One place in a role's roster.
 #[derive(Debug)]
 pub(crate) struct Rung {
@@ -62,6 +70,22 @@ pub(crate) struct Rung {
     /// Useless answers of this model to this role.
     pub(crate) semantic: Arc<Breaker>,
     pub(crate) recovery: Recovery,
+    canary: Mutex<CanaryAccount>,
+    /// Why the role's traffic last left this rung.
+    left_for: Mutex<Option<SubstitutionReason>>,
+}
+
+/// The evidence of a canary stage: attempts begun since it began, both
+/// measures together, each by its own limit.
+#[derive(Debug, Default)]
+struct CanaryAccount {
+    since: Option<Instant>,
+    observed: u64,
+    over: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Rung {
@@ -81,6 +105,8 @@ impl Rung {
             first_token: windows.1,
             semantic,
             recovery,
+            canary: Mutex::new(CanaryAccount::default()),
+            left_for: Mutex::new(None),
         }
     }
 
@@ -93,31 +119,78 @@ impl Rung {
 
     /// How long an answer is expected to take: the window's median, else the
     /// roster's, else nothing is known.
-    pub(crate) fn expected(&self, measure: Measure) -> Duration {
-        let median = self.window(measure).median().or(self.median_latency);
+    pub(crate) fn expected(&self, measure: Measure, now: Instant) -> Duration {
+        let median = self.window(measure).median_at(now).or(self.median_latency);
         median.unwrap_or(Duration::ZERO)
     }
 
     /// Time a hedge to this rung needs before the deadline to be of use: the
     /// window's p95, else twice the roster's median, else nothing is known.
-    pub(crate) fn need(&self, measure: Measure) -> Duration {
+    pub(crate) fn need(&self, measure: Measure, now: Instant) -> Duration {
         let twice = self.median_latency.map(|m| m.saturating_mul(2));
-        let p95 = self.window(measure).p95().or(twice);
+        let p95 = self.window(measure).p95_at(now).or(twice);
         p95.unwrap_or(Duration::ZERO)
     }
 
-    /// Evidence of the canary stage that runs: observations and exceedances,
-    /// both measures together, each by its own limit.
-    fn canary_evidence(&self, now: Instant) -> (u64, u64) {
-        Measure::BOTH.iter().fold((0, 0), |(n, over), m| {
-            let counts = self.window(*m).counts(now);
-            (n + counts.n95, over + counts.over95)
-        })
+    fn quality_refusal(&self, now: Instant) -> Option<Refusal> {
+        let refused = self.semantic.would_refuse(now)?;
+        Some(Refusal::SemanticBreakerOpen(refused.retry_in))
+    }
+
+    /// One observation of an attempt begun at `began`, if a canary stage runs.
+    fn canary_observed(&self, began: Instant, over: bool, now: Instant) -> Option<RecoveryStep> {
+        // Held over the recovery's answer, so that no observation of one stage
+        // is taken for the next.
+        let mut account = locked(&self.canary);
+        if account.since.is_none_or(|since| began < since) {
+            return None;
+        }
+        account.observed += 1;
+        account.over += u64::from(over);
+        let step = self
+            .recovery
+            .canary_seen(now, account.observed, account.over);
+        account.follow(step, now)
+    }
+
+    fn canary_tick(&self, now: Instant) -> Option<RecoveryStep> {
+        let mut account = locked(&self.canary);
+        let step = self.recovery.tick(now, account.observed, account.over);
+        account.follow(step, now)
+    }
+
+    /// A probe begun at `began` ended.
+    pub(crate) fn probed(
+        &self,
+        began: Instant,
+        latency: Option<Duration>,
+        t95: Duration,
+        now: Instant,
+    ) -> Option<RecoveryStep> {
+        let mut account = locked(&self.canary);
+        let step = self.recovery.probed(began, latency, t95);
+        account.follow(step, now)
     }
 
     fn restart_evidence(&self, now: Instant) {
         self.total.restart(now);
         self.first_token.restart(now);
+    }
+}
+
+impl CanaryAccount {
+    /// Starts anew with the stage that `step` begins, ends with the one it fails.
+    fn follow(&mut self, step: Option<RecoveryStep>, now: Instant) -> Option<RecoveryStep> {
+        let since = match step {
+            Some(RecoveryStep::StartCanary { .. }) => Some(now),
+            Some(RecoveryStep::CanaryFailed { .. }) => None,
+            Some(RecoveryStep::Restore) | None => return step,
+        };
+        *self = Self {
+            since,
+            ..Self::default()
+        };
+        step
     }
 }
 
@@ -166,8 +239,6 @@ pub(crate) struct Role {
     pub(crate) kept_to_p99: AtomicBool,
     /// Running mean of input tokens (bits of an f64).
     mean_tokens: AtomicU64,
-    /// Why the word stands where it does.
-    reason: Mutex<Option<SubstitutionReason>>,
     /// Whether the last call found nothing that could answer.
     exhausted: AtomicBool,
     pub(crate) around: Surroundings,
@@ -195,7 +266,6 @@ impl Role {
             kept: AtomicUsize::new(0),
             kept_to_p99: AtomicBool::new(false),
             mean_tokens: AtomicU64::new(0),
-            reason: Mutex::new(None),
             exhausted: AtomicBool::new(false),
             around,
         }
@@ -235,10 +305,20 @@ impl Role {
     /// Why a rung can't be asked by this role as of `now`.
     pub(crate) fn refusal(&self, rung: usize, now: Instant, today: Date) -> Option<Refusal> {
         let rung = &self.rungs[rung];
-        rung.model.refusal(now, today).or_else(|| {
-            let refused = rung.semantic.would_refuse(now)?;
-            Some(Refusal::SemanticBreakerOpen(refused.retry_in))
-        })
+        let refusal = rung.model.refusal(now, today);
+        refusal.or_else(|| rung.quality_refusal(now))
+    }
+
+    /// Why a rung can't be asked again by a call that has asked it and waited.
+    pub(crate) fn refusal_of_retry(
+        &self,
+        rung: usize,
+        now: Instant,
+        today: Date,
+    ) -> Option<Refusal> {
+        let rung = &self.rungs[rung];
+        let refusal = rung.model.refusal_of_retry(now, today);
+        refusal.or_else(|| rung.quality_refusal(now))
     }
 
     /// The rung a call of this session goes to: the one the word names, or one
@@ -256,8 +336,48 @@ impl Role {
         word.rung
     }
 
+    /// Counts an open attempt's age where it has passed a limit.
+    pub(crate) fn aged(&self, at: At, observation: &mut Observation, now: Instant) {
+        let before = observation.is_over();
+        self.rungs[at.rung]
+            .window(at.measure)
+            .overdue(observation, now);
+        let over = (!before && observation.is_over()).then_some(true);
+        self.observed(at, observation.began(), over, now);
+    }
+
+    /// An attempt's measure is complete.
+    pub(crate) fn measured(&self, at: At, observation: Observation, now: Instant) {
+        let over = (!observation.is_over()).then(|| observation.exceeds(now));
+        let began = observation.began();
+        self.rungs[at.rung]
+            .window(at.measure)
+            .finish(observation, now);
+        self.observed(at, began, over, now);
+    }
+
+    /// An attempt failed or was cancelled: its age counts where it has passed a limit.
+    pub(crate) fn gave_up(&self, at: At, mut observation: Observation, now: Instant) {
+        let window = self.rungs[at.rung].window(at.measure);
+        let due = window.next_due(&observation).is_some_and(|due| due <= now);
+        if due {
+            self.aged(at, &mut observation, now);
+        }
+        window.cancel(observation, now);
+    }
+
+    fn observed(&self, at: At, began: Instant, over: Option<bool>, now: Instant) {
+        if let Some(over) = over
+            && self.rungs[at.rung].recovery.share() > 0.0
+        {
+            let step = self.rungs[at.rung].canary_observed(began, over, now);
+            self.take(at.rung, step, now);
+        }
+        self.judge(at.rung, at.measure, now, at.call);
+    }
+
     /// Judges a rung after its evidence changed, and moves the word if it must.
-    pub(crate) fn judge(&self, rung: usize, measure: Measure, now: Instant, call: Option<CallId>) {
+    fn judge(&self, rung: usize, measure: Measure, now: Instant, call: Option<CallId>) {
         // Read before the verdict: a move between the two makes the exchange fail.
         let word = self.word.load();
         let (verdict, edge) = self.rungs[rung].window(measure).judge(now);
@@ -270,11 +390,6 @@ impl Role {
             }
             Verdict::Breached(_) if rung < word.rung => {
                 let step = self.rungs[rung].recovery.canary_breached(now);
-                self.take(rung, step, now);
-            }
-            _ if rung < word.rung && self.rungs[rung].recovery.share() > 0.0 => {
-                let (n, over) = self.rungs[rung].canary_evidence(now);
-                let step = self.rungs[rung].recovery.canary_seen(now, n, over);
                 self.take(rung, step, now);
             }
             _ => {}
@@ -372,7 +487,7 @@ impl Role {
     ) -> bool {
         let from = self.rungs[from].window(measure);
         let candidate = &self.rungs[to];
-        if let Some(p95) = candidate.window(measure).p95() {
+        if let Some(p95) = candidate.window(measure).p95_at(now) {
             let left = match breach.detector {
                 Detector::Spike => from.p95_since_run(now),
                 _ => from.report(now).p95,
@@ -380,8 +495,12 @@ impl Role {
             return left.is_some_and(|left| p95 >= left);
         }
         let (t95, _) = from.thresholds();
-        matches!(candidate.window(measure).verdict(now), Verdict::Breached(_))
-            || candidate.median_latency.is_some_and(|m| m >= t95)
+        // A spike breach does not decay by itself; one without any observation
+        // left in the window is history, and unknown is not worse.
+        let window = candidate.window(measure);
+        let in_breach =
+            matches!(window.verdict(now), Verdict::Breached(_)) && window.counts(now).n95 > 0;
+        in_breach || candidate.median_latency.is_some_and(|m| m >= t95)
     }
 
     fn move_word(
@@ -403,7 +522,7 @@ impl Role {
         }
         from.restart_evidence(now);
         self.rungs[to].restart_evidence(now);
-        self.set_reason(Some(reason));
+        *locked(&from.left_for) = Some(reason);
         self.around.tell(
             now,
             call,
@@ -427,13 +546,9 @@ impl Role {
         self.around.wake_prober.notify_one();
     }
 
-    fn set_reason(&self, reason: Option<SubstitutionReason>) {
-        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
-    }
-
-    /// Why the word stands off the primary.
+    /// Why the role's traffic left its primary.
     pub(crate) fn reason(&self) -> Option<SubstitutionReason> {
-        *self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.rungs[0].left_for)
     }
 
     /// Does what a recovery decided.
@@ -473,7 +588,12 @@ impl Role {
         let seen = self.word.load();
         let rung = &self.rungs[to];
         let today = self.around.today();
-        if to >= seen.rung || rung.model.refusal(now, today).is_some() {
+        if to >= seen.rung {
+            return;
+        }
+        if self.refusal(to, now, today).is_some() {
+            // The recovery offers it again an interval from now.
+            self.around.wake_prober.notify_one();
             return;
         }
         let Ok(new) = self.word.try_move(seen, to) else {
@@ -485,9 +605,6 @@ impl Role {
         // Rungs below the restored one are no longer on the way back.
         for below in &self.rungs[to + 1..] {
             below.recovery.forget();
-        }
-        if to == 0 {
-            self.set_reason(None);
         }
         self.around.tell(
             now,
@@ -510,8 +627,7 @@ impl Role {
         let active = self.word.load().rung;
         for (index, rung) in self.rungs.iter().enumerate().take(active) {
             if rung.recovery.next_due().is_some_and(|due| due <= now) {
-                let (n, over) = rung.canary_evidence(now);
-                let step = rung.recovery.tick(now, n, over);
+                let step = rung.canary_tick(now);
                 self.take(index, step, now);
             }
         }

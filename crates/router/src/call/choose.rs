@@ -4,7 +4,7 @@ use super::{Call, Planned};
 use crate::error::RungEndKind;
 use crate::health::Permits;
 use evenkeel_core::{AttemptKind, Class, Refusal, TrailStep};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 impl Call {
@@ -65,6 +65,17 @@ impl Call {
         })
     }
 
+    /// Why a rung that this call has asked can't be asked again. A cooldown
+    /// does not keep it off: the retry keeps its own wait.
+    pub(super) fn would_refuse_retry(&self, rung: usize, now: Instant) -> Option<Refusal> {
+        let refusal = self.role.refusal_of_retry(rung, now, self.today);
+        refusal.or_else(|| {
+            let provider = &self.role.rungs[rung].model.provider.name;
+            let failed = self.failed_providers.iter().find(|(p, _)| p == provider);
+            failed.map(|(_, class)| Refusal::ProviderFailed(*class))
+        })
+    }
+
     /// Permits for an attempt, with a place it has queued for if it has. A
     /// retry is not refused by a cooldown: it waited.
     pub(super) fn permits(
@@ -74,9 +85,12 @@ impl Call {
         place: Option<OwnedSemaphorePermit>,
         now: Instant,
     ) -> Result<Permits, Refusal> {
-        if kind != AttemptKind::Retry
-            && let Some(refusal) = self.refusal(rung, now)
-        {
+        let refusal = if kind == AttemptKind::Retry {
+            self.would_refuse_retry(rung, now)
+        } else {
+            self.refusal(rung, now)
+        };
+        if let Some(refusal) = refusal {
             return Err(refusal);
         }
         let at = &self.role.rungs[rung];
@@ -137,25 +151,26 @@ impl Call {
 
     /// Queues for a rung that only lacks a free place, up to its patience.
     fn wait_for_place(&mut self, kind: AttemptKind, now: Instant) -> bool {
-        let rungs = 0..self.role.rungs.len();
-        let rung = rungs
-            .into_iter()
-            .find(|&r| self.full(r) && self.refusal(r, now).is_none());
-        let Some(rung) = rung else {
+        let full = |benched: bool| {
+            (0..self.role.rungs.len()).find(|&r| {
+                self.benched(r) == benched && self.full(r) && self.refusal(r, now).is_none()
+            })
+        };
+        let Some(rung) = full(false).or_else(|| full(true)) else {
             return false;
         };
         // One patience for all the queueing of a call.
         let until = match self.queue_until {
             Some(until) if until <= now => return false,
             Some(until) => until,
-            None => self.patience(rung, now).until.unwrap_or(self.deadline),
+            None => self.patience(rung, now).ends_at.unwrap_or(self.deadline),
         };
         self.queue_until = Some(until);
         let planned = Planned {
             rung,
             kind,
             at: now,
-            patience: None,
+            repeats: None,
         };
         self.queued = Some((planned, until.min(self.deadline)));
         true
@@ -171,7 +186,10 @@ impl Call {
         let Some((left, rung)) = waits.min() else {
             return false;
         };
-        let need = left.saturating_add(self.role.rungs[rung].expected(self.measure));
+        // Callers that wait for the same cooldown do not all come back at once.
+        let spread = (left / 10).min(Duration::from_secs(1));
+        let left = left + spread.mul_f64((self.unit.0)());
+        let need = left.saturating_add(self.role.rungs[rung].expected(self.measure, now));
         if need >= self.deadline.saturating_duration_since(now) {
             return false;
         }
@@ -185,7 +203,7 @@ impl Call {
             rung,
             kind: AttemptKind::Failover,
             at: now + left,
-            patience: None,
+            repeats: None,
         });
         true
     }

@@ -3,7 +3,8 @@
 use super::Call;
 use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 use evenkeel_core::{
-    AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Refusal, Route, Trail, TrailStep,
+    AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Phase, Refusal, Route, Trail,
+    TrailStep,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ impl Call {
     pub(super) fn end_attempt(&mut self, index: usize, outcome: AttemptOutcome, now: Instant) {
         let attempt = &mut self.attempts[index];
         attempt.running = false;
-        attempt.asks_again = None;
+        attempt.asks_again_at_end = attempt.asks_again.take();
         let (word, class) = match &outcome {
             AttemptOutcome::Won => ("ok", None),
             AttemptOutcome::Failed(failure) => ("error", Some(failure.class)),
@@ -48,7 +49,7 @@ impl Call {
             }
         }
         self.planned = None;
-        self.attempts[index].patience.until = None;
+        self.attempts[index].patience.spent = true;
         self.attempts[index].asks_again = None;
         let meta = self.meta(index);
         self.tell_route(index, &meta, now);
@@ -70,19 +71,24 @@ impl Call {
 
     /// The winner broke after its commit: the caller gets `failure` as an event.
     pub(crate) fn broke(&mut self, index: usize, failure: &Failure, meta: &Meta, now: Instant) {
-        self.stop_attempt(index, failure, true, now);
+        // A stream that came along until the deadline says nothing about health.
+        let counts = failure.phase != Some(Phase::Deadline);
+        self.stop_attempt(index, failure, counts, now);
         self.end("error", Some(meta.clone()), Some(failure.class), now);
+    }
+
+    /// The failure of a committed stream that is still running at the deadline.
+    pub(crate) fn past_deadline(&self, now: Instant) -> Option<Failure> {
+        let ms = self.clocks.deadline.as_millis();
+        let message = || format!("the answer was not complete within {ms} ms");
+        (now >= self.deadline).then(|| Failure::timeout(Phase::Deadline, message()))
     }
 
     /// The clock of the committed stream that ran out, if one did.
     pub(crate) fn clock_ran_out(&mut self, index: usize, now: Instant) -> Option<Failure> {
         self.count_age(index, now);
-        if now >= self.deadline {
-            let ms = self.clocks.deadline.as_millis();
-            return Some(Failure::timeout(
-                evenkeel_core::Phase::Deadline,
-                format!("the answer was not complete within {ms} ms"),
-            ));
+        if let Some(failure) = self.past_deadline(now) {
+            return Some(failure);
         }
         self.attempts[index]
             .pace
@@ -142,11 +148,13 @@ impl Call {
             }
             return (Route::Hedge, Some(self.hedge_reason(from)));
         }
-        let reason = self.ends.first().map(|(_, end)| match end {
-            RungEndKind::Failed(class) => class.as_str(),
-            RungEndKind::Refused(refusal) => refusal.as_str(),
-        });
-        (Route::Fallback, reason)
+        (Route::Fallback, self.failover_reason())
+    }
+
+    /// How the rung the call was meant for ended, else the first that did.
+    fn failover_reason(&self) -> Option<&'static str> {
+        let own = self.ends.iter().find(|(rung, _)| *rung == self.assigned);
+        own.or(self.ends.first()).map(|(_, end)| end.as_str())
     }
 
     fn hedge_reason(&self, from: usize) -> &'static str {
@@ -163,9 +171,8 @@ impl Call {
 
     fn tell_route(&self, index: usize, meta: &Meta, now: Instant) {
         let role = self.role.name.clone();
-        if let Some(from) = self.attempts[index].hedge_of
-            && matches!(meta.route, Route::Hedge | Route::Substitute)
-        {
+        let winner = &self.attempts[index];
+        if let Some(from) = winner.hedge_of {
             self.tell(
                 now,
                 EventKind::HedgeWon {
@@ -177,14 +184,14 @@ impl Call {
                     reason: self.hedge_reason(from),
                 },
             );
-        } else if meta.route == Route::Fallback {
+        } else if winner.rung != self.assigned {
             self.tell(
                 now,
                 EventKind::ModelFallback {
                     role,
                     primary: self.role.rungs[0].model.id.clone(),
                     fallback: meta.model_id.clone(),
-                    reason: meta.fallback_reason.unwrap_or("transient"),
+                    reason: self.failover_reason().unwrap_or("transient"),
                     latency_added: meta.latency_added,
                 },
             );
@@ -199,14 +206,23 @@ impl Call {
                     .push((rung, RungEndKind::Refused(Refusal::AtCapacity)));
             }
         }
-        // The rung asked first leads, whatever refused meanwhile.
-        if let Some(first) = self.attempts.first().map(|a| a.rung) {
-            self.ends.sort_by_key(|(rung, _)| *rung != first);
-        }
+        // The rung the call was meant for leads, the others follow by rank.
+        let first = self.assigned;
+        self.ends.sort_by_key(|(rung, _)| (*rung != first, *rung));
         let kind = match (self.ends.as_slice(), self.last_failure.take()) {
             ([(_, RungEndKind::Failed(_))], Some(failure)) => CallErrorKind::Failed(failure),
             ([(_, RungEndKind::Refused(refusal))], _) => {
                 CallErrorKind::Failed(refused_alone(*refusal))
+            }
+            // No rung's window is large enough: that is the caller's to know.
+            (ends, failure) if ends.iter().all(|(_, end)| end.is_overflow()) => {
+                let alone = || {
+                    refused_alone(Refusal::ContextWindow {
+                        needed: 0,
+                        window: 0,
+                    })
+                };
+                CallErrorKind::Failed(failure.unwrap_or_else(alone))
             }
             (ends, _) => CallErrorKind::Exhausted(
                 ends.iter()
@@ -226,7 +242,7 @@ impl Call {
             self.tell_exhausted(ends, now);
         }
         let retry_after = match &kind {
-            CallErrorKind::Failed(failure) if failure.retry_after.is_some() => failure.retry_after,
+            CallErrorKind::Failed(failure) => failure.retry_after,
             _ => self.earliest_return(now),
         };
         let class = kind.class();
@@ -261,7 +277,7 @@ impl Call {
         );
     }
 
-    /// When the first rung of the roster may be asked again.
+    /// When the first of the rungs that refuse now takes calls again.
     fn earliest_return(&self, now: Instant) -> Option<Duration> {
         (0..self.role.rungs.len())
             .filter_map(|r| self.role.refusal(r, now, self.today))
@@ -316,12 +332,10 @@ impl Call {
                 continue;
             }
             let rung = self.attempts[index].rung;
-            if let Some(observation) = self.attempts[index].observation.take() {
-                self.role.rungs[rung]
-                    .window(self.measure)
-                    .cancel(observation, now);
-            }
             self.attempts[index].permits = None;
+            if let Some(observation) = self.attempts[index].observation.take() {
+                self.role.gave_up(self.at(rung), observation, now);
+            }
             self.end_attempt(index, AttemptOutcome::Cancelled, now);
         }
         self.end("cancelled", None, None, now);

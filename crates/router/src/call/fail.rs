@@ -1,12 +1,10 @@
 //! What a failed attempt leads to.
 
-use super::{Call, Patience, Planned};
+use super::{Call, Patience, Planned, Repeats};
 use crate::error::CallErrorKind;
-use crate::health::SetAside;
+use crate::role::Measure;
 use evenkeel_breaker::Backoff;
-use evenkeel_core::{
-    AttemptKind, AttemptOutcome, Class, EventKind, Failure, Phase, Scope, TrailStep,
-};
+use evenkeel_core::{AttemptKind, AttemptOutcome, Class, Failure, Phase, Scope, TrailStep};
 use evenkeel_roster::OnContentFilter;
 use std::fmt;
 use std::sync::Arc;
@@ -58,12 +56,11 @@ impl Call {
         let attempt = &mut self.attempts[index];
         let rung = attempt.rung;
         let model = self.role.rungs[rung].model.clone();
+        let permits = attempt.permits.take();
         if let Some(observation) = attempt.observation.take() {
-            self.role.rungs[rung]
-                .window(self.measure)
-                .cancel(observation, now);
+            self.role.gave_up(self.at(rung), observation, now);
         }
-        if let Some(permits) = attempt.permits.take()
+        if let Some(permits) = permits
             && counts
         {
             permits.failed(&model, failure, now);
@@ -77,29 +74,10 @@ impl Call {
             self.overflowed = self.overflowed.max(Some(window));
         }
         if let Some(aside) = model.set_aside(failure, now) {
-            self.tell_set_aside(aside, rung, failure.class, now);
+            self.tell(now, aside.event(&model, failure.class));
         }
         self.note_failed(rung, failure.class);
         self.end_attempt(index, AttemptOutcome::Failed(failure.clone()), now);
-    }
-
-    fn tell_set_aside(&self, aside: SetAside, rung: usize, class: Class, now: Instant) {
-        let model = &self.role.rungs[rung].model;
-        let hold = |of_model: bool, duration: Duration| EventKind::HoldStarted {
-            provider: model.provider.name.clone(),
-            model: of_model.then(|| model.id.clone()),
-            class,
-            duration,
-        };
-        let kind = match aside {
-            SetAside::Cooldown(duration) => EventKind::CooldownStarted {
-                model: model.id.clone(),
-                duration,
-            },
-            SetAside::ModelHold(duration) => hold(true, duration),
-            SetAside::ProviderHold(duration) => hold(false, duration),
-        };
-        self.tell(now, kind);
     }
 
     /// Whether any further attempt, on whichever rung, may mend the failure.
@@ -154,13 +132,13 @@ impl Call {
         }
     }
 
-    /// Plans a retry on the same rung, if policy, time and budget allow it.
+    /// Plans a retry on the same rung, if policy, time, breakers and budget allow it.
     fn retry(&mut self, index: usize, rung: usize, failure: &Failure, now: Instant) -> bool {
         let made = self.retries[rung];
-        if made >= self.retries_allowed(failure) {
+        let policy = &self.role.policy.retry;
+        if made >= self.retries_allowed(failure) || self.would_refuse_retry(rung, now).is_some() {
             return false;
         }
-        let policy = &self.role.policy.retry;
         let backoff = Backoff {
             base: policy.base,
             cap: policy.cap,
@@ -168,12 +146,16 @@ impl Call {
         let wait = backoff
             .delay(made + 1, (self.unit.0)())
             .max(failure.retry_after.unwrap_or(Duration::ZERO));
-        let patience = self.attempts[index].patience;
+        let patience = self.patience_of_retry(index, rung, now);
         if !self.wait_fits(rung, wait, patience, now) {
             return false;
         }
-        let place = &self.role.rungs[rung];
-        if !place.model.provider.retries.try_withdraw(now) {
+        if !self.role.rungs[rung]
+            .model
+            .provider
+            .retries
+            .try_withdraw(now)
+        {
             self.trail.steps.push(TrailStep::RetryRefused {
                 rung,
                 at: self.since(now),
@@ -189,13 +171,28 @@ impl Call {
                 at: self.since(now),
             });
         }
+        let attempt = &self.attempts[index];
         self.planned = Some(Planned {
             rung,
             kind: AttemptKind::Retry,
             at: now + wait,
-            patience: Some(patience),
+            repeats: Some(Repeats {
+                patience,
+                asks_again: attempt.asks_again_at_end,
+                hedge_of: attempt.hedge_of,
+            }),
         });
         true
+    }
+
+    /// A retry goes on with the patience of the attempt it repeats. Where that
+    /// attempt had satisfied it by its first content, the retry has its own.
+    fn patience_of_retry(&self, index: usize, rung: usize, now: Instant) -> Patience {
+        let attempt = &self.attempts[index];
+        if attempt.first_content.is_some() && self.measure == Measure::FirstToken {
+            return self.patience(rung, now);
+        }
+        attempt.patience
     }
 
     /// Whether a wait and the rung's expected latency fit the patience left
@@ -203,11 +200,11 @@ impl Call {
     fn wait_fits(&self, rung: usize, wait: Duration, patience: Patience, now: Instant) -> bool {
         let other = self.next_usable(rung, now).is_some();
         let end = if other {
-            patience.until.unwrap_or(self.deadline)
+            patience.ends_at.unwrap_or(self.deadline)
         } else {
             self.deadline
         };
-        let need = wait.saturating_add(self.role.rungs[rung].expected(self.measure));
-        need < end.saturating_duration_since(now)
+        let expected = self.role.rungs[rung].expected(self.measure, now);
+        wait.saturating_add(expected) < end.saturating_duration_since(now)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Call, Step};
 use crate::keep::Loser;
 use crate::role::limits;
-use evenkeel_core::{AttemptKind, ChatRequest, EventKind, TrailStep, Value};
+use evenkeel_core::{AttemptKind, ChatRequest, Class, EventKind, TrailStep, Value};
 use evenkeel_roster::HedgeMode;
 use std::time::Instant;
 
@@ -45,6 +45,7 @@ impl Call {
             return;
         }
         if self.role.policy.hedge.mode == HedgeMode::Switch {
+            self.note_failed(rung, Class::Timeout);
             self.lose(index, false, now);
         }
         let Some(hedge) = self.start_next(AttemptKind::Hedge, now) else {
@@ -86,7 +87,7 @@ impl Call {
             .or_else(|| self.last_resort(rung, now))
             .ok_or("no_rung")?;
         let left = self.deadline.saturating_duration_since(now);
-        if self.role.rungs[to].need(self.measure) > left {
+        if self.role.rungs[to].need(self.measure, now) > left {
             return Err("deadline");
         }
         if !in_breach && !self.role.hedges.try_withdraw(self.hedge_cost) {

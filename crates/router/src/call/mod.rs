@@ -11,7 +11,7 @@ use crate::error::CallError;
 use crate::health::Permits;
 use crate::keep::Loser;
 use crate::pace::Pace;
-use crate::role::{Measure, Role, limits};
+use crate::role::{At, Measure, Role, limits};
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
     EventKind, Failure, Phase, Refusal, Trail, TrailStep, Usage,
@@ -55,17 +55,33 @@ struct Planned {
     rung: usize,
     kind: AttemptKind,
     at: Instant,
-    /// The patience of the attempt a retry repeats.
-    patience: Option<Patience>,
+    /// What a retry takes over from the attempt it repeats.
+    repeats: Option<Repeats>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Repeats {
+    patience: Patience,
+    asks_again: Option<u64>,
+    hedge_of: Option<usize>,
 }
 
 /// How long an attempt may run before a hedge starts.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// None: the whole deadline is the attempt's.
-    until: Option<Instant>,
+    ends_at: Option<Instant>,
+    /// It has run out, or the attempt's measure was complete in time.
+    spent: bool,
     /// Whether the deadline cut it below T95.
     projected: bool,
+}
+
+impl Patience {
+    /// When it runs out, if it still can.
+    fn due(&self) -> Option<Instant> {
+        self.ends_at.filter(|_| !self.spent)
+    }
 }
 
 /// One attempt of this call.
@@ -79,6 +95,8 @@ struct Attempt {
     /// Patience ran out and no hedge could start: ask again when the role has
     /// moved on from this epoch.
     asks_again: Option<u64>,
+    /// What `asks_again` was when the attempt ended, for a retry of it.
+    asks_again_at_end: Option<u64>,
     /// The rung whose patience ran out, for a hedge or what replaced it.
     hedge_of: Option<usize>,
     /// Whether the role's word named this rung when the attempt began.
@@ -111,6 +129,8 @@ pub(crate) struct Call {
     started: Instant,
     deadline: Instant,
     today: Date,
+    /// The rung the call was meant for.
+    assigned: usize,
     attempts: Vec<Attempt>,
     planned: Option<Planned>,
     queued: Option<(Planned, Instant)>,
@@ -165,6 +185,7 @@ impl Call {
                 .checked_add(clocks.deadline)
                 .unwrap_or_else(|| now + Duration::from_secs(86_400)),
             today: role.around.today(),
+            assigned: 0,
             attempts: Vec::new(),
             planned: None,
             queued: None,
@@ -198,6 +219,15 @@ impl Call {
         self.role.around.tell(now, Some(self.id), kind);
     }
 
+    /// Where this call observes attempts at `rung`.
+    fn at(&self, rung: usize) -> At {
+        At {
+            rung,
+            measure: self.measure,
+            call: Some(self.id),
+        }
+    }
+
     fn since(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)
     }
@@ -207,6 +237,7 @@ impl Call {
         self.role.leave_retired(now, self.today);
         let word = self.role.word.load();
         let rung = self.role.assigned(word, &self.session, now, self.today);
+        self.assigned = rung;
         if let Err(refusal) = self.start(rung, AttemptKind::First, now) {
             self.note_refused(rung, refusal, now);
             self.go_on(AttemptKind::Failover, now);
@@ -224,6 +255,10 @@ impl Call {
         if let Some(planned) = self.planned.filter(|p| p.at <= now && !self.ended) {
             self.planned = None;
             self.start_planned(planned, None, now);
+        }
+        // Upstreams are closed and asked before the call queues or sleeps.
+        if let Some(step) = self.steps.pop_front() {
+            return step;
         }
         if let Some((planned, until)) = self.queued.filter(|_| !self.ended) {
             if now < until {
@@ -253,7 +288,7 @@ impl Call {
         };
         sooner(self.planned.map(|p| p.at));
         for attempt in self.attempts.iter().filter(|a| a.running) {
-            sooner(attempt.patience.until);
+            sooner(attempt.patience.due());
             sooner(attempt.pace.as_ref().and_then(Pace::due));
             let window = self.role.rungs[attempt.rung].window(self.measure);
             sooner(
@@ -284,10 +319,10 @@ impl Call {
                 self.failed(index, failure, now);
             } else if self.attempts[index]
                 .patience
-                .until
-                .is_some_and(|until| until <= now)
+                .due()
+                .is_some_and(|due| due <= now)
             {
-                self.attempts[index].patience.until = None;
+                self.attempts[index].patience.spent = true;
                 self.out_of_patience(index, now);
             }
         }
@@ -300,9 +335,12 @@ impl Call {
             return;
         };
         if window.next_due(observation).is_some_and(|due| due <= now) {
-            window.overdue(observation, now);
-            self.role
-                .judge(attempt.rung, self.measure, now, Some(self.id));
+            let at = At {
+                rung: attempt.rung,
+                measure: self.measure,
+                call: Some(self.id),
+            };
+            self.role.aged(at, observation, now);
         }
     }
 
@@ -345,12 +383,12 @@ impl Call {
         let Planned {
             rung,
             kind,
-            patience,
+            repeats,
             ..
         } = planned;
         let started = self
             .permits(rung, kind, place, now)
-            .map(|permits| self.start_with(permits, rung, kind, patience, now));
+            .map(|permits| self.start_with(permits, rung, kind, repeats, now));
         if let Err(refusal) = started {
             self.note_refused(rung, refusal, now);
             self.go_on(AttemptKind::Failover, now);
@@ -368,11 +406,11 @@ impl Call {
         permits: Permits,
         rung: usize,
         kind: AttemptKind,
-        patience: Option<Patience>,
+        repeats: Option<Repeats>,
         now: Instant,
     ) -> usize {
         let index = self.attempts.len();
-        let patience = patience.unwrap_or_else(|| self.patience(rung, now));
+        let patience = repeats.map_or_else(|| self.patience(rung, now), |r| r.patience);
         let role = &self.role;
         let place = &role.rungs[rung];
         let clocks = self
@@ -384,8 +422,9 @@ impl Call {
             started: now,
             running: true,
             patience,
-            asks_again: None,
-            hedge_of: None,
+            asks_again: repeats.and_then(|r| r.asks_again),
+            asks_again_at_end: None,
+            hedge_of: repeats.and_then(|r| r.hedge_of),
             by_word: role.word.load().rung == rung,
             observation: Some(role.begin(rung, self.measure, now)),
             pace: clocks,
@@ -428,18 +467,20 @@ impl Call {
     fn patience(&self, rung: usize, now: Instant) -> Patience {
         let (t95, _) = limits(&self.role.policy, self.measure);
         let left = self.deadline.saturating_duration_since(now);
-        let need = self
-            .next_usable(rung, now)
-            .map_or(Duration::ZERO, |r| self.role.rungs[r].need(self.measure));
+        let need = self.next_usable(rung, now).map_or(Duration::ZERO, |r| {
+            self.role.rungs[r].need(self.measure, now)
+        });
         let spare = left.saturating_sub(need);
         if spare >= t95 {
             return Patience {
-                until: now.checked_add(t95),
+                ends_at: now.checked_add(t95),
+                spent: false,
                 projected: false,
             };
         }
         Patience {
-            until: (spare >= t95 / 4).then(|| now + spare),
+            ends_at: (spare >= t95 / 4).then(|| now + spare),
+            spent: false,
             projected: true,
         }
     }
@@ -463,17 +504,22 @@ impl Call {
         self.mode == Mode::Stream && self.role.policy.commit == Commit::FirstToken
     }
 
+    /// The caller of a committed stream comes back to read: the time it was
+    /// away is no stall of the upstream.
+    pub(crate) fn reader_back(&mut self, index: usize, now: Instant) {
+        if let Some(pace) = self.attempts[index].pace.as_mut() {
+            pace.resume(now);
+        }
+    }
+
     /// The attempt's measure is complete: patience is satisfied.
     fn measured(&mut self, index: usize, now: Instant) {
         let attempt = &mut self.attempts[index];
-        attempt.patience.until = None;
+        attempt.patience.spent = true;
         attempt.asks_again = None;
         let rung = attempt.rung;
         if let Some(observation) = attempt.observation.take() {
-            self.role.rungs[rung]
-                .window(self.measure)
-                .finish(observation, now);
-            self.role.judge(rung, self.measure, now, Some(self.id));
+            self.role.measured(self.at(rung), observation, now);
         }
     }
 

@@ -3,10 +3,10 @@
 
 mod clocks;
 mod crowd;
+mod edges;
 mod failures;
 mod hedging;
 mod restoration;
-mod review;
 mod streams;
 mod substitution;
 mod trace;
