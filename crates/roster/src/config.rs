@@ -11,7 +11,7 @@ use crate::policy::RolePolicy;
 use crate::provider::ProviderConfig;
 
 /// A configuration without errors.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Config {
     /// Roles by name.
     pub roles: BTreeMap<String, RoleConfig>,
