@@ -6,6 +6,8 @@ mod error;
 mod evidence;
 mod merge;
 mod observation;
+#[cfg(all(test, evenkeel_loom))]
+mod proofs;
 mod quantile;
 mod recovery;
 mod recovery_config;

@@ -106,10 +106,9 @@ impl Ring {
         for passed in first..=slice {
             for limit in [Limit::P95, Limit::P99] {
                 update(self.word(passed, limit), |tally| {
-                    // Another thread may have moved the head and counted here already.
-                    let stale = tally.n > 0 && is_at_most(tally.stamp.lap, passed % SLICES, head);
-                    let current = self.head.load(Ordering::Acquire) == head;
-                    (stale && current).then_some(Tally::free(tally.stamp))
+                    // What slices after `head` left is written after the head has moved.
+                    let is_stale = self.head.load(Ordering::Acquire) == head;
+                    (is_stale && tally.n > 0).then_some(Tally::free(tally.stamp))
                 });
             }
         }
@@ -132,14 +131,6 @@ const fn stamp(generation: u64, slice: u64) -> Stamp {
     Stamp {
         generation: generation as u8,
         lap: (slice / SLICES) as u16,
-    }
-}
-
-/// Whether the slice at `position` of turn `lap` is `head` or an earlier one, taking the nearest turn.
-fn is_at_most(lap: u16, position: u64, head: u64) -> bool {
-    match lap.wrapping_sub(stamp(0, head).lap).cast_signed() {
-        0 => position <= head % SLICES,
-        ahead => ahead < 0,
     }
 }
 

@@ -116,6 +116,16 @@ fn inv60_an_early_probe_counts_neither_way_unless_it_fails() {
 }
 
 #[test]
+fn inv59_a_probe_begun_before_the_stage_is_no_evidence_of_it() {
+    let recovery = recovery(|_| {});
+    recovery.left(s(100));
+    assert_eq!(recovery.probed(s(99), FAST, T95), None);
+    assert_eq!(recovery.probed(s(130), FAST, T95), None);
+    assert_eq!(recovery.probed(s(99), None, T95), None);
+    assert_eq!(recovery.probed(s(160), FAST, T95), FIRST_STAGE);
+}
+
+#[test]
 fn inv61_the_plain_rule_waits_out_the_dwell() {
     let recovery = recovery(|config| {
         config.restore_after = 1;

@@ -372,8 +372,10 @@ fn inv28_an_open_attempt_counts_at_the_instant_its_age_reaches_the_limit_and_onc
     probe.overdue(&mut obs, at(139) + Duration::from_nanos(999_999));
     assert_eq!(probe.counts(at(140)), Counts::default());
 
+    assert!(!obs.exceeds(at(140)) && obs.exceeds(at(141)) && !obs.is_over());
     probe.overdue(&mut obs, at(140));
     probe.overdue(&mut obs, at(141));
+    assert!(obs.is_over() && obs.exceeds(at(140)));
     let at_t95 = Counts {
         n95: 1,
         over95: 1,
@@ -490,6 +492,28 @@ fn a_restart_ends_the_episode_with_an_edge() {
     probe.restart(t0());
     assert_eq!(probe.judge(t0()), (Verdict::Unknown, Some(Edge::Cleared)));
     assert_eq!(probe.judge(t0()), (Verdict::Unknown, None));
+}
+
+#[test]
+fn inv26b_an_attempt_begun_any_number_of_restarts_ago_does_not_count() {
+    // Words keep 8 bits of the generation; these are at and around its wrap and its half.
+    let probe = window();
+    let attempts: Vec<_> = (0..600)
+        .map(|_| {
+            let obs = probe.begin(t0());
+            probe.restart(t0());
+            obs
+        })
+        .collect();
+    probe.record(ms(10), t0());
+    for obs in attempts {
+        probe.finish(obs, at(900));
+    }
+    assert_eq!(
+        (probe.counts(at(900)).n95, probe.counts(at(900)).over95),
+        (1, 0)
+    );
+    assert!(!probe.verdict(at(900)).is_breached());
 }
 
 #[test]
