@@ -95,7 +95,6 @@ impl Panel {
             && let Some(told) = known
         {
             told.count += 1;
-            told.at = at;
             told.line = line;
             return;
         }
@@ -227,7 +226,7 @@ impl Panel {
             " p99      {heights}\n answered {names}\n {}\n{}\n",
             self.paint(
                 DIM,
-                "         one column a second; ▁ 0.2 s … █ 1.6 s; p, f who; ! failed"
+                "one column a second: ▁ 0.2 s … █ 1.6 s, p primary, f fallback, ! failed"
             ),
             self.paint(DIM, &"─".repeat(78)),
         );

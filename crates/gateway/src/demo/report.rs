@@ -68,9 +68,9 @@ pub(super) fn closing(run: &Record, checks: &[Check]) -> String {
     text
 }
 
-fn figures(run: &Record) -> Vec<(String, String)> {
+fn figures(run: &Record) -> Vec<(&'static str, String)> {
     let requests = run.answers.len();
-    let row = |label: &str, words: String| (label.to_owned(), words);
+    let row = |label: &'static str, words: String| (label, words);
     let mut rows = vec![
         row(
             "requests",
@@ -87,10 +87,7 @@ fn figures(run: &Record) -> Vec<(String, String)> {
                 .join(", "),
         ),
         row("p99 while healthy", latency(run.stage_p99(Stage::Healthy))),
-        (
-            format!("p99 in the {}", run.scenario.name()),
-            fault_p99(run),
-        ),
+        row("p99 during the fault", fault_p99(run)),
         row("p99 of the fallback", latency(run.fallback_p99())),
     ];
     if let Some(time) = run.time_to_substitution() {

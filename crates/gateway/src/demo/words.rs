@@ -60,13 +60,12 @@ fn role(kind: &EventKind) -> Option<Line> {
             model,
             detector,
             slo,
-            samples,
             ..
         } => Line::new(
             Weight::Step,
             "breach",
             format!(
-                "{model} is too slow: {detector} detector, {samples} calls, limit {}",
+                "{model} is too slow ({detector} detector, limit {})",
                 human(*slo)
             ),
         ),
@@ -136,7 +135,7 @@ fn call(kind: &EventKind) -> Option<Line> {
         K::HedgeStarted { .. } => Line::new(
             Weight::Call,
             "hedge",
-            "patience ended: a second attempt starts beside the first".to_owned(),
+            "patience ended: a second attempt runs too".to_owned(),
         ),
         K::HedgeWon {
             from_model,
