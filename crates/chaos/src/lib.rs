@@ -11,6 +11,7 @@ mod model;
 mod script;
 mod simulated;
 mod stats;
+mod trace;
 mod upstream;
 
 pub use crate::answer::{WrongAnswer, check_answer};
@@ -20,4 +21,5 @@ pub use crate::faulty::{Faulty, Injection};
 pub use crate::latency::Latency;
 pub use crate::simulated::Simulated;
 pub use crate::stats::Stats;
+pub use crate::trace::{InvalidTrace, TraceRow, read_trace};
 pub use crate::upstream::{SeenRequest, Upstream, UpstreamConfig};

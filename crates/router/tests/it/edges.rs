@@ -350,7 +350,10 @@ async fn a_rung_below_its_quality_gate_is_not_restored() {
     world.set(0, steady(200));
     world.set(1, steady(300));
     let gate = world.router.explain(ROLE).unwrap().rungs[0].refusal;
-    assert_eq!(gate.map(evenkeel_core::Refusal::as_str), Some("quality_gate"));
+    assert_eq!(
+        gate.map(evenkeel_core::Refusal::as_str),
+        Some("quality_gate")
+    );
     sleep(secs(30)).await;
     assert_eq!(world.memory.restorations(), []);
     sleep(secs(60)).await;
@@ -541,7 +544,12 @@ async fn a_hold_that_a_probe_finds_is_told() {
     world.set(0, failing(401));
     sleep(secs(10)).await;
     let explained = world.router.explain(ROLE).unwrap();
-    assert_eq!(explained.rungs[0].refusal.map(evenkeel_core::Refusal::as_str), Some("hold"));
+    assert_eq!(
+        explained.rungs[0]
+            .refusal
+            .map(evenkeel_core::Refusal::as_str),
+        Some("hold")
+    );
     let holds = world
         .memory
         .count(|k| matches!(k, EventKind::HoldStarted { .. }));

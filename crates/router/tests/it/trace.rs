@@ -1,44 +1,19 @@
 //! One hour of a production chat service (19,366 requests) through the router.
 
 use crate::world::{Plan, ROLE, World, ms};
-use evenkeel_chaos::{Behaviour, Latency};
+use evenkeel_chaos::{Behaviour, Latency, TraceRow, read_trace};
 use evenkeel_core::{CallContext, ChatRequest, EventKind, StreamEvent};
 use evenkeel_roster::Signal;
 use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Requests of the trace: when, and how many tokens in and out.
-struct Row {
-    at: Duration,
-    input: u64,
-    output: u64,
-}
-
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<TraceRow> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../fixtures/traces/azure-llm-2023-conv.csv"
     );
-    let text = std::fs::read_to_string(path).unwrap();
-    let seconds = |stamp: &str| -> f64 {
-        let clock = stamp.split(' ').nth(1).unwrap();
-        let parts: Vec<f64> = clock.split(':').map(|p| p.parse().unwrap()).collect();
-        parts[0] * 3_600.0 + parts[1] * 60.0 + parts[2]
-    };
-    let mut rows = Vec::new();
-    let mut start = None;
-    for line in text.lines().skip(1) {
-        let fields: Vec<&str> = line.trim().split(',').collect();
-        let at = seconds(fields[0]);
-        let start = *start.get_or_insert(at);
-        rows.push(Row {
-            at: Duration::from_secs_f64((at - start).max(0.0)),
-            input: fields[1].parse().unwrap(),
-            output: fields[2].parse().unwrap(),
-        });
-    }
-    rows
+    read_trace(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Generated tokens that come in one event, so that an hour stays quick to run.
@@ -55,29 +30,27 @@ fn model() -> Behaviour {
 }
 
 /// The p99 of first-token latency over the whole trace.
-fn first_token_p99(rows: &[Row]) -> Duration {
+fn first_token_p99(rows: &[TraceRow]) -> Duration {
     let mut rng = fastrand::Rng::with_seed(99);
     let mut all: Vec<Duration> = rows
         .iter()
-        .map(|r| {
-            let input = u32::try_from(r.input).unwrap();
-            BASE.sample(&mut rng, Duration::ZERO) + PER_INPUT_TOKEN * input
-        })
+        .map(|r| BASE.sample(&mut rng, Duration::ZERO) + PER_INPUT_TOKEN * r.input_tokens)
         .collect();
     all.sort_unstable();
     all[all.len() * 99 / 100]
 }
 
-fn request(row: &Row) -> ChatRequest {
+fn request(row: &TraceRow) -> ChatRequest {
     // Four characters a token, less what a turn costs beside its text.
-    let text = "tide ".repeat(usize::try_from(row.input.saturating_sub(4) * 4 / 5).unwrap());
+    let words = row.input_tokens.saturating_sub(4) * 4 / 5;
+    let text = "tide ".repeat(usize::try_from(words).unwrap());
     ChatRequest {
-        max_output_tokens: Some(row.output.div_ceil(u64::from(CHUNK)).max(1)),
+        max_output_tokens: Some(u64::from(row.output_tokens.div_ceil(CHUNK).max(1))),
         ..ChatRequest::user(text)
     }
 }
 
-async fn replay(world: &World, rows: Vec<Row>) {
+async fn replay(world: &World, rows: Vec<TraceRow>) {
     let mut calls = JoinSet::new();
     let began = tokio::time::Instant::now();
     for (i, row) in rows.into_iter().enumerate() {
