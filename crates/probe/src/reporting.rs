@@ -8,7 +8,6 @@ use hdrhistogram::Histogram;
 use crate::quantile::{histogram, to_micros};
 use crate::report::{P95_FLOOR, Report};
 use crate::run::Run;
-use crate::slices::Moment;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Fewest samples a median is published on (DESIGN: 5).
@@ -17,7 +16,7 @@ const MEDIAN_FLOOR: u64 = 5;
 /// A published figure that is not known.
 const NONE: u64 = u64::MAX;
 
-/// Nothing here is read by a verdict.
+/// Nothing here is read by a verdict. Time comes as the number of the slice it lies in.
 #[derive(Debug)]
 pub(crate) struct Reporting {
     samples: Mutex<Samples>,
@@ -29,9 +28,12 @@ pub(crate) struct Reporting {
 }
 
 impl Reporting {
-    pub(crate) fn new() -> Self {
+    /// For a window of `live` slices.
+    pub(crate) fn new(live: u64) -> Self {
         Self {
             samples: Mutex::new(Samples {
+                half: live.div_ceil(2),
+                latest: 0,
                 current: Half::new(),
                 previous: Half::new(),
                 run: Run::new(),
@@ -43,7 +45,7 @@ impl Reporting {
     }
 
     /// Records a latency in nanoseconds after letting `with_run` see the run.
-    pub(crate) fn record(&self, now: Moment, latency: u64, with_run: impl FnOnce(&mut Run)) {
+    pub(crate) fn record(&self, now: u64, latency: u64, with_run: impl FnOnce(&mut Run)) {
         let mut samples = lock(&self.samples);
         with_run(&mut samples.run);
         samples.rotate(now);
@@ -58,8 +60,8 @@ impl Reporting {
 
     /// Publishes anew if a slice has passed since that was last done, unless somebody holds the lock: they
     /// publish themselves.
-    pub(crate) fn refresh(&self, now: Moment) {
-        if self.published.load(Ordering::Acquire) > now.slice {
+    pub(crate) fn refresh(&self, now: u64) {
+        if self.published.load(Ordering::Acquire) > now {
             return;
         }
         if let Ok(mut samples) = self.samples.try_lock() {
@@ -68,14 +70,14 @@ impl Reporting {
         }
     }
 
-    pub(crate) fn report(&self, now: Moment) -> Report {
+    pub(crate) fn report(&self, now: u64) -> Report {
         let mut samples = lock(&self.samples);
         samples.rotate(now);
         Report::of(samples.histograms(), samples.max())
     }
 
     /// Adds all samples to `sum` and returns the largest, in nanoseconds.
-    pub(crate) fn add_to(&self, now: Moment, sum: &mut Histogram<u64>) -> u64 {
+    pub(crate) fn add_to(&self, now: u64, sum: &mut Histogram<u64>) -> u64 {
         let mut samples = lock(&self.samples);
         samples.rotate(now);
         for histogram in samples.histograms() {
@@ -95,14 +97,14 @@ impl Reporting {
     }
 
     /// Whether the published figures are of samples that may still be in the window of `live` slices.
-    pub(crate) fn is_current(&self, now: Moment, live: u64) -> bool {
-        self.published.load(Ordering::Acquire).saturating_add(live) > now.slice.saturating_add(1)
+    pub(crate) fn is_current(&self, now: u64, live: u64) -> bool {
+        self.published.load(Ordering::Acquire).saturating_add(live) > now.saturating_add(1)
     }
 
     /// Once a slice, and when a figure first becomes known.
-    fn publish(&self, samples: &Samples, now: Moment) {
+    fn publish(&self, samples: &Samples, now: u64) {
         let n = samples.len();
-        let is_due = self.published.load(Ordering::Acquire) <= now.slice
+        let is_due = self.published.load(Ordering::Acquire) <= now
             || (n >= MEDIAN_FLOOR && self.median().is_none())
             || (n >= P95_FLOOR && self.p95().is_none());
         if !is_due {
@@ -119,7 +121,7 @@ impl Reporting {
             .store(figure(report.p95, P95_FLOOR), Ordering::Release);
         // Under the lock, and never backwards when an earlier instant comes late.
         self.published
-            .fetch_max(now.slice.saturating_add(1), Ordering::AcqRel);
+            .fetch_max(now.saturating_add(1), Ordering::AcqRel);
     }
 }
 
@@ -130,6 +132,10 @@ fn known(nanos: u64) -> Option<Duration> {
 /// The samples of the current half window and of the one before.
 #[derive(Debug)]
 struct Samples {
+    /// Slices of half a window.
+    half: u64,
+    /// The latest slice seen.
+    latest: u64,
     current: Half,
     previous: Half,
     run: Run,
@@ -137,8 +143,6 @@ struct Samples {
 
 #[derive(Debug)]
 struct Half {
-    /// Number of the half window since the origin.
-    number: u64,
     /// Microseconds. A half takes at most 65,535 samples, so no count overflows.
     histogram: Histogram<u16>,
     /// Nanoseconds.
@@ -147,23 +151,23 @@ struct Half {
 
 impl Samples {
     /// Lets go of what is older than a window. An earlier instant than the last changes nothing.
-    fn rotate(&mut self, now: Moment) {
-        let passed = now.half.saturating_sub(self.current.number);
-        if passed == 0 {
+    fn rotate(&mut self, now: u64) {
+        if now <= self.latest {
             return;
         }
-        self.turn();
+        let passed = now / self.half - self.latest / self.half;
+        self.latest = now;
+        if passed > 0 {
+            self.turn();
+        }
         if passed > 1 {
             self.previous.clear();
         }
-        self.current.number = now.half;
     }
 
     fn record(&mut self, latency: u64) {
         if self.current.histogram.len() >= u64::from(u16::MAX) {
-            let number = self.current.number;
             self.turn();
-            self.current.number = number;
         }
         self.current.histogram.saturating_record(to_micros(latency));
         self.current.max = self.current.max.max(latency);
@@ -191,7 +195,6 @@ impl Samples {
 impl Half {
     fn new() -> Self {
         Self {
-            number: 0,
             histogram: histogram(),
             max: 0,
         }

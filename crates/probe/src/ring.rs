@@ -46,19 +46,19 @@ impl Ring {
     /// is ahead.
     pub(crate) fn counts(&self, generation: u64, slice: u64, live: u64) -> Counts {
         let head = self.head.load(Ordering::Acquire);
-        let newest = slice.max(head);
-        let oldest = newest.saturating_sub(live - 1);
+        let oldest = slice.max(head).saturating_sub(live - 1);
         let mut counts = Counts::default();
-        // Beyond head nothing was recorded, and more than one turn before `newest` nothing counts.
+        // Beyond head nothing was recorded.
         for slice in oldest..=head {
             let stamp = stamp(generation, slice);
+            let [p95, p99] = &self.words[position(slice)];
             // T99 first: an attempt is counted at T95 first, so n99 is not read ahead of n95.
-            let (n, over) = self.read(slice, Limit::P99, stamp);
-            counts.n99 += n;
-            counts.over99 += over;
-            let (n, over) = self.read(slice, Limit::P95, stamp);
-            counts.n95 += n;
-            counts.over95 += over;
+            let [n99, over99] = Tally::counts_of(p99.load(Ordering::Acquire), stamp);
+            let [n95, over95] = Tally::counts_of(p95.load(Ordering::Acquire), stamp);
+            counts.n99 += n99;
+            counts.over99 += over99;
+            counts.n95 += n95;
+            counts.over95 += over95;
         }
         counts
     }
@@ -71,15 +71,6 @@ impl Ring {
                 let behind = fresh.stamp.generation.wrapping_sub(tally.stamp.generation);
                 (behind.cast_signed() > 0).then_some(fresh)
             });
-        }
-    }
-
-    fn read(&self, slice: u64, limit: Limit, stamp: Stamp) -> (u64, u64) {
-        let tally = Tally::from_bits(self.word(slice, limit).load(Ordering::Acquire));
-        if tally.stamp == stamp {
-            (tally.n.into(), tally.over.into())
-        } else {
-            (0, 0)
         }
     }
 

@@ -1,4 +1,4 @@
-//! How time is cut: 16 slices of a window for evidence, two halves for reports.
+//! How time is cut: into slices, 16 to a window.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,7 @@ pub(crate) const SLICES: u64 = SLOTS as u64;
 pub(crate) struct Slices {
     origin: Instant,
     slice: u64,
-    half: u64,
     live: u64,
-}
-
-/// A reading of the clock in slices and in half windows since the origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub(crate) slice: u64,
-    pub(crate) half: u64,
 }
 
 impl Slices {
@@ -33,7 +25,6 @@ impl Slices {
         Self {
             origin,
             slice,
-            half: window.div_ceil(2),
             live: window.div_ceil(slice),
         }
     }
@@ -43,12 +34,9 @@ impl Slices {
         self.live
     }
 
-    pub(crate) fn at(&self, now: Instant) -> Moment {
-        let since = self.since_origin(now);
-        Moment {
-            slice: since / self.slice,
-            half: since / self.half,
-        }
+    /// Number of the slice `now` lies in.
+    pub(crate) fn at(&self, now: Instant) -> u64 {
+        self.since_origin(now) / self.slice
     }
 
     /// Nanoseconds since the origin.
@@ -59,7 +47,8 @@ impl Slices {
 
 /// Whole nanoseconds, at most `u64::MAX`.
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos().into())
 }
 
 #[cfg(test)]

@@ -75,6 +75,9 @@ impl Spike {
                 _ => Score::ZERO,
             };
             let next = pack(own, score.step(over));
+            if next == seen {
+                return;
+            }
             match self
                 .0
                 .compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire)

@@ -55,6 +55,15 @@ impl Tally {
             | self.over as u64
     }
 
+    /// The counts in a word of `stamp`, none in one of another; as [n, over].
+    ///
+    /// Without a branch: a verdict asks this 32 times, of words that match in no pattern.
+    pub(crate) const fn counts_of(bits: u64, stamp: Stamp) -> [u64; 2] {
+        let differs = (bits ^ Self::free(stamp).to_bits()) >> 40 != 0;
+        let counts = bits & (differs as u64).wrapping_sub(1);
+        [counts >> 20 & FULL as u64, counts & FULL as u64]
+    }
+
     /// The word after one more observation of `stamp`'s slice; None if it must stay as it is: it is full,
     /// or belongs to a later slice or generation.
     pub(crate) fn with(self, stamp: Stamp, over: bool) -> Option<Self> {

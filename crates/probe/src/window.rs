@@ -32,10 +32,11 @@ pub struct LatencyWindow {
 impl LatencyWindow {
     /// An empty window whose slices are counted from `now`.
     pub fn new(config: WindowConfig, now: Instant) -> Self {
+        let slices = Slices::new(config.window, now);
         Self {
             evidence: Evidence::new(config.p95, config.p99),
-            slices: Slices::new(config.window, now),
-            reporting: Reporting::new(),
+            reporting: Reporting::new(slices.live()),
+            slices,
             config,
         }
     }
@@ -60,9 +61,9 @@ impl LatencyWindow {
     /// Counts the attempt as an exceedance of each limit its age has reached at `now`, once each: an
     /// attempt that is still open then can only end above it.
     pub fn overdue(&self, obs: &mut Observation, now: Instant) {
-        let age = obs.age(now);
+        let (age, slice) = (obs.age(now), self.slices.at(now));
         if obs.counted == Counted::Nowhere && age >= obs.p95 {
-            self.count(obs, Limit::P95, now, true);
+            self.count(obs, Limit::P95, slice, true);
             let began = self.slices.since_origin(obs.began);
             let generation = obs.generation;
             obs.run_entry = self
@@ -70,7 +71,7 @@ impl LatencyWindow {
                 .run(|run| run.add(generation, true, Latency::OpenSince(began)));
         }
         if obs.counted == Counted::AtP95 && age >= obs.p99 {
-            self.count(obs, Limit::P99, now, true);
+            self.count(obs, Limit::P99, slice, true);
         }
     }
 
@@ -79,17 +80,17 @@ impl LatencyWindow {
     ///
     /// After a [`restart`](Self::restart) since the attempt began it is no evidence, but still reported.
     pub fn finish(&self, mut obs: Observation, now: Instant) {
-        let latency = obs.age(now);
+        let (latency, slice) = (obs.age(now), self.slices.at(now));
         let over95 = latency > obs.p95;
         let is_new = obs.counted == Counted::Nowhere;
         if is_new {
-            self.count(&mut obs, Limit::P95, now, over95);
+            self.count(&mut obs, Limit::P95, slice, over95);
         }
         if obs.counted == Counted::AtP95 {
             let over99 = latency > obs.p99;
-            self.count(&mut obs, Limit::P99, now, over99);
+            self.count(&mut obs, Limit::P99, slice, over99);
         }
-        self.record_ended(&obs, now, is_new.then_some(over95));
+        self.record_ended(&obs, latency, slice, is_new.then_some(over95));
     }
 
     /// The attempt was cancelled, or failed, at `now`. What passed a limit stays an exceedance of it, and
@@ -98,7 +99,7 @@ impl LatencyWindow {
     pub fn cancel(&self, mut obs: Observation, now: Instant) {
         self.overdue(&mut obs, now);
         if obs.counted != Counted::Nowhere {
-            self.record_ended(&obs, now, None);
+            self.record_ended(&obs, obs.age(now), self.slices.at(now), None);
         }
     }
 
@@ -243,8 +244,7 @@ impl LatencyWindow {
         }
     }
 
-    fn count(&self, obs: &mut Observation, limit: Limit, now: Instant, over: bool) {
-        let slice = self.slices.at(now).slice;
+    fn count(&self, obs: &mut Observation, limit: Limit, slice: u64, over: bool) {
         self.evidence.count(limit, obs.generation, slice, over);
         obs.counted = match limit {
             Limit::P95 => Counted::AtP95,
@@ -254,21 +254,20 @@ impl LatencyWindow {
 
     /// Reports the age at the end, and tells the run: `new` is whether it was over, if the run has not seen
     /// the attempt yet.
-    fn record_ended(&self, obs: &Observation, now: Instant, new: Option<bool>) {
-        let latency = nanos(obs.age(now));
-        self.reporting.record(self.slices.at(now), latency, |run| {
-            match (new, obs.run_entry) {
+    fn record_ended(&self, obs: &Observation, latency: Duration, slice: u64, new: Option<bool>) {
+        let latency = nanos(latency);
+        self.reporting
+            .record(slice, latency, |run| match (new, obs.run_entry) {
                 (Some(over), _) => {
                     run.add(obs.generation, over, Latency::Ended(latency));
                 }
                 (None, Some(entry)) => run.settle(entry, latency),
                 (None, None) => {}
-            }
-        });
+            });
     }
 
     fn raw_counts(&self, generation: u64, now: Instant) -> Counts {
-        let slice = self.slices.at(now).slice;
+        let slice = self.slices.at(now);
         self.evidence.counts(generation, slice, self.slices.live())
     }
 
