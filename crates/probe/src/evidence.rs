@@ -108,13 +108,3 @@ impl Evidence {
         self.p99.store(crate::slices::nanos(p99), Ordering::Release);
     }
 }
-
-#[cfg(all(test, not(evenkeel_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_decision_part_is_at_most_512_bytes() {
-        assert!(size_of::<Evidence>() <= 400, "{}", size_of::<Evidence>());
-    }
-}

@@ -322,3 +322,14 @@ impl WindowConfig {
         }
     }
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inv34_the_decision_part_is_at_most_512_bytes() {
+        let bytes = size_of::<Evidence>() + size_of::<WindowConfig>() + size_of::<Slices>();
+        assert!(bytes <= 512, "{bytes}");
+    }
+}
