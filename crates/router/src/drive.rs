@@ -84,7 +84,7 @@ fn upstream(call: &Call, attempt: usize, rung: usize) -> crate::attempt::Upstrea
     let model = &call.role.rungs[rung].model;
     let mut context = call.context.clone();
     context.trace = if model.provider.propagate {
-        call.role.around.observer.context(call.id, attempt)
+        call.role.around.trace(call.id, attempt)
     } else {
         None
     };

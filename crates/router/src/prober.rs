@@ -327,6 +327,13 @@ fn probe_call(model: &ModelHealth, connect: Duration) -> ProviderCall {
     }
 }
 
+/// Whether a failed probe was answered all the same: a model that finds fault
+/// with the probe itself (a reasoning model whose thinking used the tokens up)
+/// is there. How it serves is for the canary to see.
+fn is_answer(failure: &Failure) -> bool {
+    failure.class == Class::BadRequest
+}
+
 async fn ask(
     model: &ModelHealth,
     call: ProviderCall,
@@ -335,15 +342,23 @@ async fn ask(
 ) -> Result<Latencies, Failure> {
     let provider = &model.provider.provider;
     let since = || now().saturating_duration_since(began);
-    if !streamed {
-        provider.complete(call).await?;
+    let whole = || {
         let total = since();
-        return Ok(Latencies {
+        Ok(Latencies {
             first_token: total,
             total,
-        });
+        })
+    };
+    if !streamed {
+        return match provider.complete(call).await {
+            Err(failure) if !is_answer(&failure) => Err(failure),
+            _ => whole(),
+        };
     }
-    let mut events = provider.stream(call).await?;
+    let mut events = match provider.stream(call).await {
+        Err(failure) if is_answer(&failure) => return whole(),
+        opened => opened?,
+    };
     let mut first_token = None;
     while let Some(event) = events.next().await {
         let event = event?;

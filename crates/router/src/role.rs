@@ -2,13 +2,16 @@
 
 use crate::health::ModelHealth;
 use evenkeel_breaker::{Breaker, HedgeBudget};
-use evenkeel_core::{CallId, Clock, Event, EventKind, Observer, Refusal, SubstitutionReason};
+use evenkeel_core::{
+    CallId, Clock, Event, EventKind, Observer, Refusal, SubstitutionReason, TraceContext,
+};
 use evenkeel_probe::{
     Breach, Detector, Edge, LatencyWindow, Observation, Recovery, RecoveryStep, RoleWord, Verdict,
     Word,
 };
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -206,12 +209,20 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
+    /// Tells the observer. Its panic ends here: it costs no caller an answer,
+    /// and what the observer does not hear of happens all the same.
     pub(crate) fn tell(&self, now: Instant, call: Option<CallId>, kind: EventKind) {
-        self.observer.on(&Event {
+        let event = Event {
             at: now,
             call,
             kind,
-        });
+        };
+        let _ = catch_unwind(AssertUnwindSafe(|| self.observer.on(&event)));
+    }
+
+    /// The trace context of an attempt; none where the observer panics.
+    pub(crate) fn trace(&self, call: CallId, attempt: usize) -> Option<TraceContext> {
+        catch_unwind(AssertUnwindSafe(|| self.observer.context(call, attempt))).unwrap_or_default()
     }
 
     pub(crate) fn today(&self) -> Date {

@@ -72,7 +72,7 @@ impl Call {
     /// The winner broke after its commit: the caller gets `failure` as an event.
     pub(crate) fn broke(&mut self, index: usize, failure: &Failure, meta: &Meta, now: Instant) {
         // A stream that came along until the deadline says nothing about health.
-        let counts = failure.phase != Some(Phase::Deadline);
+        let counts = failure.phase != Some(Phase::Deadline) && self.says_of_model(failure);
         self.stop_attempt(index, failure, counts, now);
         self.end("error", Some(meta.clone()), Some(failure.class), now);
     }

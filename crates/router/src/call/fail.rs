@@ -2,7 +2,7 @@
 
 use super::{Call, Patience, Planned, Repeats};
 use crate::error::CallErrorKind;
-use crate::role::Measure;
+use crate::role::{Measure, limits};
 use evenkeel_breaker::Backoff;
 use evenkeel_core::{AttemptKind, AttemptOutcome, Class, Failure, Phase, Scope, TrailStep};
 use evenkeel_roster::OnContentFilter;
@@ -23,7 +23,8 @@ impl fmt::Debug for Unit {
 impl Call {
     /// An attempt failed. Its upstream is closed already.
     pub(crate) fn failed(&mut self, index: usize, failure: Failure, now: Instant) {
-        self.stop_attempt(index, &failure, true, now);
+        let counts = self.says_of_model(&failure);
+        self.stop_attempt(index, &failure, counts, now);
         let rung = self.attempts[index].rung;
         let hedge_of = self.attempts[index].hedge_of;
         if self.any_running() {
@@ -43,6 +44,21 @@ impl Call {
             self.last_failure = Some(failure);
             self.go_on(AttemptKind::Failover, now);
         }
+    }
+
+    /// Whether the failure says something of the model's health. A clock that
+    /// the caller made shorter than the role's own, and shorter than T95, does
+    /// not: else one impatient caller would open the breaker for all.
+    pub(super) fn says_of_model(&self, failure: &Failure) -> bool {
+        let own = self.role.policy.clocks;
+        let (used, own) = match failure.phase {
+            Some(Phase::Connect) => (self.clocks.connect, own.connect),
+            Some(Phase::FirstToken) => (self.clocks.first_token, own.first_token),
+            Some(Phase::Stall) => (self.clocks.stall, own.stall),
+            _ => return true,
+        };
+        let (t95, _) = limits(&self.role.policy, self.measure);
+        used >= own.min(t95)
     }
 
     /// Books a failure: on breakers (if `counts`), on cooldowns and holds, in the trail.

@@ -234,6 +234,11 @@ impl Call {
 
     /// Chooses the first rung. To be called once, before the first step.
     pub(crate) fn begin(&mut self, now: Instant) {
+        if now >= self.deadline {
+            // No time at all: nobody is asked, and nothing is booked as if one had been.
+            self.expire(now);
+            return;
+        }
         self.role.leave_retired(now, self.today);
         let word = self.role.word.load();
         let rung = self.role.assigned(word, &self.session, now, self.today);

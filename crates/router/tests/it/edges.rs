@@ -1,17 +1,14 @@
 //! Rules at their edges: waits, queues, canaries, readers, refusals.
 
-use crate::world::{Memory, Plan, ROLE, World, deadline, ms, steady, told};
+use crate::world::{Plan, ROLE, World, deadline, ms, router, steady, told};
 use evenkeel_chaos::{Behaviour, Fault, Simulated};
 use evenkeel_core::{
-    CallContext, ChatRequest, ChatResponse, Delta, EventKind, EventStream, Failure, Finish,
-    ModelId, Phase, Provider, ProviderCall, StreamEvent,
+    CallContext, ChatRequest, ChatResponse, Delta, EventKind, EventStream, Failure, Finish, Phase,
+    Provider, ProviderCall, StreamEvent,
 };
-use evenkeel_roster::{
-    Config, HedgeMode, ModelConfig, RoleConfig, RolePolicy, RungConfig, ServerConfig, Signal,
-};
+use evenkeel_roster::{HedgeMode, RolePolicy, Signal};
 use evenkeel_router::{CallErrorKind, Router};
 use futures_util::StreamExt;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -50,45 +47,6 @@ impl Provider for Ready {
         });
         Ok(Box::pin(events))
     }
-}
-
-fn router(
-    roles: Vec<(&str, RolePolicy, Vec<&str>)>,
-    providers: Vec<Arc<dyn Provider>>,
-) -> (Router, Arc<Memory>) {
-    let mut models = BTreeMap::new();
-    for id in roles.iter().flat_map(|(_, _, rungs)| rungs) {
-        let id = ModelId::new(id).unwrap();
-        models.insert(id.clone(), ModelConfig::new(id));
-    }
-    let role = |name: &str, policy: RolePolicy, rungs: Vec<&str>| RoleConfig {
-        name: name.to_owned(),
-        policy,
-        rungs: rungs
-            .into_iter()
-            .enumerate()
-            .map(|(rank, model)| match rank {
-                0 => RungConfig::primary(ModelId::new(model).unwrap()),
-                _ => RungConfig::fallback(ModelId::new(model).unwrap(), 0.9),
-            })
-            .collect(),
-    };
-    let roles = roles
-        .into_iter()
-        .map(|(name, policy, rungs)| (name.to_owned(), role(name, policy, rungs)))
-        .collect();
-    let config = Config {
-        roles,
-        models,
-        providers: BTreeMap::new(),
-        server: ServerConfig::default(),
-    };
-    let memory = Arc::new(Memory::default());
-    let mut builder = Router::builder(&config).observer(memory.clone()).seed(42);
-    for (i, provider) in providers.into_iter().enumerate() {
-        builder = builder.provider(&format!("p{i}"), provider);
-    }
-    (builder.build().unwrap(), memory)
 }
 
 fn policy() -> RolePolicy {

@@ -1,6 +1,7 @@
 //! The router over simulated providers, on the paused clock.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cases;
 mod clocks;
 mod crowd;
 mod edges;

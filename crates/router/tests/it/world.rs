@@ -2,7 +2,8 @@
 
 use evenkeel_chaos::{Behaviour, Latency, Simulated, Stats};
 use evenkeel_core::{
-    CallContext, ChatRequest, ClockOverrides, Event, EventKind, ModelId, Observer, Trail, TrailStep,
+    CallContext, ChatRequest, ClockOverrides, Event, EventKind, ModelId, Observer, Provider, Trail,
+    TrailStep,
 };
 use evenkeel_roster::{Config, ModelConfig, RoleConfig, RolePolicy, RungConfig, ServerConfig};
 use evenkeel_router::{Answer, AnswerStream, CallError, Router};
@@ -60,6 +61,7 @@ pub(crate) struct World {
 }
 
 type Change<T> = Box<dyn Fn(usize, &mut T)>;
+type Wrap = Box<dyn Fn(usize, Simulated) -> Arc<dyn Provider>>;
 
 /// What a test changes of the world before it is built.
 pub(crate) struct Plan {
@@ -67,6 +69,9 @@ pub(crate) struct Plan {
     pub(crate) rungs: Vec<Behaviour>,
     pub(crate) model: Change<ModelConfig>,
     pub(crate) rung: Change<RungConfig>,
+    /// What stands before each simulated provider.
+    pub(crate) provider: Wrap,
+    pub(crate) seed: u64,
 }
 
 pub(crate) fn model_id(rung: usize) -> ModelId {
@@ -94,6 +99,8 @@ impl Plan {
             rungs,
             model: Box::new(|_, _| {}),
             rung: Box::new(|_, _| {}),
+            provider: Box::new(|_, simulated| Arc::new(simulated)),
+            seed: 42,
         }
     }
 
@@ -109,6 +116,19 @@ impl Plan {
 
     pub(crate) fn rung(mut self, change: impl Fn(usize, &mut RungConfig) + 'static) -> Self {
         self.rung = Box::new(change);
+        self
+    }
+
+    pub(crate) fn provider(
+        mut self,
+        wrap: impl Fn(usize, Simulated) -> Arc<dyn Provider> + 'static,
+    ) -> Self {
+        self.provider = Box::new(wrap);
+        self
+    }
+
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
         self
     }
 
@@ -143,9 +163,11 @@ impl Plan {
             server: ServerConfig::default(),
         };
         let memory = Arc::new(Memory::default());
-        let mut builder = Router::builder(&config).observer(memory.clone()).seed(42);
+        let mut builder = Router::builder(&config)
+            .observer(memory.clone())
+            .seed(self.seed);
         for (i, provider) in providers.iter().enumerate() {
-            builder = builder.provider(&format!("p{i}"), Arc::new(provider.clone()));
+            builder = builder.provider(&format!("p{i}"), (self.provider)(i, provider.clone()));
         }
         World {
             router: builder.build().unwrap(),
@@ -200,6 +222,47 @@ pub(crate) fn deadline(after: Duration) -> CallContext {
         },
         ..CallContext::default()
     }
+}
+
+/// A router of these roles, each a policy and its models, over the providers
+/// `p0`, `p1`, …, and what it tells.
+pub(crate) fn router(
+    roles: Vec<(&str, RolePolicy, Vec<&str>)>,
+    providers: Vec<Arc<dyn Provider>>,
+) -> (Router, Arc<Memory>) {
+    let mut models = BTreeMap::new();
+    for id in roles.iter().flat_map(|(_, _, rungs)| rungs) {
+        let id = ModelId::new(id).unwrap();
+        models.insert(id.clone(), ModelConfig::new(id));
+    }
+    let role = |name: &str, policy: RolePolicy, rungs: Vec<&str>| RoleConfig {
+        name: name.to_owned(),
+        policy,
+        rungs: rungs
+            .into_iter()
+            .enumerate()
+            .map(|(rank, model)| match rank {
+                0 => RungConfig::primary(ModelId::new(model).unwrap()),
+                _ => RungConfig::fallback(ModelId::new(model).unwrap(), 0.9),
+            })
+            .collect(),
+    };
+    let roles = roles
+        .into_iter()
+        .map(|(name, policy, rungs)| (name.to_owned(), role(name, policy, rungs)))
+        .collect();
+    let config = Config {
+        roles,
+        models,
+        providers: BTreeMap::new(),
+        server: ServerConfig::default(),
+    };
+    let memory = Arc::new(Memory::default());
+    let mut builder = Router::builder(&config).observer(memory.clone()).seed(42);
+    for (i, provider) in providers.into_iter().enumerate() {
+        builder = builder.provider(&format!("p{i}"), provider);
+    }
+    (builder.build().unwrap(), memory)
 }
 
 /// The trail in short: `0 first failed`, `skip 1 cooldown`, `wait 0`, …
