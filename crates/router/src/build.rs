@@ -98,7 +98,8 @@ impl<'a> RouterBuilder<'a> {
         self
     }
 
-    /// Who hears of everything; nobody by default.
+    /// Who hears of everything; nobody by default. A panic of it ends in the
+    /// router and costs no call its answer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self

@@ -8,6 +8,7 @@
 mod answers;
 mod auth;
 mod bad_input;
+mod cases;
 mod command;
 mod departures;
 mod failures;

@@ -17,6 +17,7 @@ fn no_hedges(plan: Plan) -> Plan {
     })
 }
 
+// C030
 #[tokio::test(start_paused = true)]
 async fn comments_do_not_stop_the_first_token_clock() {
     let comments = Behaviour::failing(Fault::KeepAlivesOnly { every: ms(100) });
@@ -50,6 +51,7 @@ async fn a_stall_before_the_commit_fails_over() {
     }
 }
 
+// C123
 #[tokio::test(start_paused = true)]
 async fn four_stalled_streams_free_their_places() {
     let stalls = Behaviour::failing(Fault::StallAfter(1));

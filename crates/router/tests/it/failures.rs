@@ -25,6 +25,7 @@ async fn trail(world: &World) -> Vec<String> {
     told(&world.ask().await.unwrap().trail)
 }
 
+// C110 (absent: the documented default), C119
 #[tokio::test(start_paused = true)]
 async fn each_class_goes_on_as_the_table_says() {
     for (primary, expected) in [
@@ -61,6 +62,7 @@ async fn each_class_goes_on_as_the_table_says() {
     }
 }
 
+// C110 (absent: the documented default)
 #[tokio::test(start_paused = true)]
 async fn a_bad_request_and_a_refused_content_stop_at_the_first_rung() {
     for (primary, class) in [
@@ -137,6 +139,7 @@ async fn a_short_retry_after_is_waited_for_and_a_long_one_is_not() {
     assert_eq!(trail(&world).await, ["0 first won"]);
 }
 
+// C005, C211
 #[tokio::test(start_paused = true)]
 async fn a_lone_rung_in_cooldown_waits_if_that_fits_the_deadline() {
     let limited = Behaviour::failing(Fault::rate_limited(ms(2_000))).with_fault_times(1);
@@ -151,6 +154,7 @@ async fn a_lone_rung_in_cooldown_waits_if_that_fits_the_deadline() {
     assert_eq!(told(&answer.trail)[1], "wait 0 cooldown");
 }
 
+// C118
 #[tokio::test(start_paused = true)]
 async fn a_missing_model_is_set_aside_with_an_alert() {
     let world = Plan::new(vec![failing(404), steady(100)]).build();
@@ -178,6 +182,7 @@ async fn a_bad_key_sets_its_provider_aside_for_five_minutes() {
     assert_eq!(trail(&world).await, ["0 first won"]);
 }
 
+// C225
 #[tokio::test(start_paused = true)]
 async fn an_overflow_goes_to_a_rung_with_a_larger_or_unknown_window() {
     let overflow = || Behaviour::failing(Fault::context_window());
@@ -197,6 +202,7 @@ async fn an_overflow_goes_to_a_rung_with_a_larger_or_unknown_window() {
     );
 }
 
+// C111
 #[tokio::test(start_paused = true)]
 async fn when_all_rungs_fail_the_error_names_each_and_leads_with_the_first() {
     let world = Plan::new(vec![failing(429), failing(503), failing(401)]).build();
@@ -294,6 +300,7 @@ async fn retries_stop_when_the_providers_budget_is_spent() {
     assert!(stats.started <= 100 + 10 + 20, "{stats:?}");
 }
 
+// C222
 #[tokio::test(start_paused = true)]
 async fn jitter_spreads_the_retries_of_a_crowd() {
     let world = std::sync::Arc::new(

@@ -7,6 +7,7 @@ use evenkeel_roster::HedgeMode;
 use evenkeel_router::CallErrorKind;
 use tokio::time::Instant;
 
+// C167
 #[tokio::test(start_paused = true)]
 async fn a_slow_primary_is_hedged_when_patience_runs_out_and_the_first_answer_wins() {
     let world = Plan::new(vec![steady(10_000), steady(300)]).build();
@@ -159,6 +160,7 @@ async fn a_benched_primary_is_the_last_resort_and_the_word_does_not_move() {
     assert_eq!(world.memory.substitutions(), [(0, 1)]);
 }
 
+// C168
 #[tokio::test(start_paused = true)]
 async fn requests_with_state_at_the_provider_are_never_asked_twice() {
     let world = Plan::new(vec![steady(1_500), steady(100)]).build();
@@ -177,6 +179,7 @@ async fn requests_with_state_at_the_provider_are_never_asked_twice() {
     );
 }
 
+// C167
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_takes_every_attempt_with_it() {
     let world = Plan::new(vec![steady(30_000), steady(30_000)]).build();

@@ -36,6 +36,7 @@ async fn a_stream_is_handed_over_at_its_first_token() {
     assert!(began.elapsed() >= ms(1_000));
 }
 
+// C001
 #[tokio::test(start_paused = true)]
 async fn every_fault_before_the_first_token_is_invisible() {
     for fault in [
@@ -63,6 +64,7 @@ async fn every_fault_before_the_first_token_is_invisible() {
     }
 }
 
+// C022
 #[tokio::test(start_paused = true)]
 async fn a_break_after_the_commit_is_an_error_and_never_a_clean_end() {
     for (fault, class) in [
