@@ -53,6 +53,9 @@ pub(crate) struct DemoArgs {
     /// Print events as JSON lines and a summary as the last line, nothing else
     #[arg(long)]
     json: bool,
+    /// Seed of the simulated models' latencies: another number, another draw
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
 }
 
 /// Runs the demo on standard output. The exit code is 0 when the scenario
@@ -66,8 +69,9 @@ pub(crate) struct DemoArgs {
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let form = if args.json { Form::Json } else { form() };
     let (observer, events) = observe::channel();
-    let world = World::start(args.scenario, Arc::new(observer)).await?;
+    let world = World::start(args.scenario, args.seed, Arc::new(observer)).await?;
     let mut show = Show::new(args.scenario, world, events, form, io::stdout());
+    show.view.text(&report::opening(args.scenario, args.seed))?;
     let ended = show.play().await;
     // Whatever happened, the terminal is given back.
     show.view.close()?;
@@ -143,7 +147,6 @@ impl<W: Write> Show<W> {
 
     /// Plays the scenario from its first request to its last answer.
     async fn play(&mut self) -> anyhow::Result<Ended> {
-        self.view.text(&report::opening(self.scenario))?;
         self.view.stage(Stage::Healthy, self.moments.start)?;
         let (sender, mut answers) = mpsc::unbounded_channel();
         let callers = Callers::new(Plan {

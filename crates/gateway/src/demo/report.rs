@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// What is about to happen, with every setting.
-pub(super) fn opening(scenario: Scenario) -> String {
+pub(super) fn opening(scenario: Scenario, seed: u64) -> String {
     let name = scenario.name();
     let mut text = format!("evenkeel demo: {name}\n\n{}\n\n", scenario.plot());
     let model = |name: &str, (median, p99): (u64, u64)| {
@@ -33,6 +33,10 @@ pub(super) fn opening(scenario: Scenario) -> String {
         ),
         ("primary", model(settings::PRIMARY, settings::PRIMARY_MS)),
         ("fallback", model(settings::FALLBACK, settings::FALLBACK_MS)),
+        (
+            "seed",
+            format!("{seed} (of all latencies; `--seed` takes another)"),
+        ),
         ("course", scenario.course().words(name)),
     ];
     for (label, words) in rows {
@@ -202,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_opening_says_every_setting() {
-        let text = opening(Scenario::Spike);
+        let text = opening(Scenario::Spike, 7);
         for said in [
             "20 requests per second",
             "median 200 ms, p99 400 ms",
@@ -215,10 +219,11 @@ mod tests {
             "probe_interval_ms = 1000, restore_after = 2, canary = [0.5]",
             "a session of its own",
             "12 s healthy, 12 s spike",
+            "7 (of all latencies",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
-        assert!(opening(Scenario::Outage).contains("open_ms = 2000"));
+        assert!(opening(Scenario::Outage, 7).contains("open_ms = 2000"));
         for line in text.lines() {
             assert!(line.chars().count() <= 96, "{line}");
         }

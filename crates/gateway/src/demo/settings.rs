@@ -26,8 +26,6 @@ pub(super) const INTER_TOKEN_MS: u64 = 5;
 pub(super) const SLOW: Duration = Duration::from_secs(10);
 /// The wait a rate-limited primary asks for.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Seed of the simulated models, so that runs differ by the machine alone.
-pub(super) const SEED: u64 = 1;
 
 /// The role's limits and its way back, as in a `policy.toml`.
 pub(super) const POLICY: &str = r#"[agent_roles.agent]

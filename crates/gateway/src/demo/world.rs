@@ -3,7 +3,7 @@
 
 use super::scenario::{DRAIN, Scenario};
 use super::settings::{
-    self, FALLBACK_MS, INTER_TOKEN_MS, PRIMARY_MS, PROVIDERS, RETRY_AFTER, ROLE, SEED, SLOW, TOKENS,
+    self, FALLBACK_MS, INTER_TOKEN_MS, PRIMARY_MS, PROVIDERS, RETRY_AFTER, ROLE, SLOW, TOKENS,
 };
 use anyhow::Context;
 use evenkeel_chaos::{Behaviour, Fault, Latency, Upstream, UpstreamConfig};
@@ -32,21 +32,24 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts everything on free loopback ports, in good health.
+    /// Starts everything on free loopback ports, in good health. Latencies
+    /// and jitter are drawn from `seed`, so that runs with the same one differ by
+    /// the machine alone.
     ///
     /// # Errors
     /// Where no port is to be had, or the demo's own settings are refused.
     pub(super) async fn start(
         scenario: Scenario,
+        seed: u64,
         observer: Arc<dyn Observer>,
     ) -> anyhow::Result<Self> {
         let upstreams = [
-            upstream(PROVIDERS[0], healthy(PRIMARY_MS)).await?,
-            upstream(PROVIDERS[1], healthy(FALLBACK_MS)).await?,
+            upstream(PROVIDERS[0], seed, healthy(PRIMARY_MS)).await?,
+            upstream(PROVIDERS[1], seed, healthy(FALLBACK_MS)).await?,
         ];
         let urls = upstreams.each_ref().map(Upstream::base_url);
         let config = config(scenario, &urls)?;
-        let router = router(&config, &urls, observer)?;
+        let router = router(&config, &urls, seed, observer)?;
         let patience = config.roles[ROLE].policy.first_token_p95;
         let limits = Limits {
             drain: DRAIN,
@@ -137,9 +140,9 @@ fn healthy((median, p99): (u64, u64)) -> Behaviour {
         .with_inter_token(Duration::from_millis(INTER_TOKEN_MS))
 }
 
-async fn upstream(name: &str, behaviour: Behaviour) -> anyhow::Result<Upstream> {
+async fn upstream(name: &str, seed: u64, behaviour: Behaviour) -> anyhow::Result<Upstream> {
     let config = UpstreamConfig::named(name)
-        .with_seed(SEED)
+        .with_seed(seed)
         .with_behaviour(behaviour);
     Upstream::start(config)
         .await
@@ -163,9 +166,10 @@ fn config(scenario: Scenario, urls: &[String; 2]) -> anyhow::Result<Config> {
 fn router(
     config: &Config,
     urls: &[String; 2],
+    seed: u64,
     observer: Arc<dyn Observer>,
 ) -> anyhow::Result<Router> {
-    let mut builder = Router::builder(config).observer(observer).seed(SEED);
+    let mut builder = Router::builder(config).observer(observer).seed(seed);
     for (name, url) in PROVIDERS.into_iter().zip(urls) {
         let client = OpenAi::new(OpenAiConfig {
             base_url: url.clone(),
