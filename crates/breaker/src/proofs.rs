@@ -88,6 +88,13 @@ fn race<A: Send + 'static, B>(
     (thread.join().expect("no thread panics"), mine)
 }
 
+/// Every interleaving of three threads in which they are interrupted at most three times: all of them take minutes.
+fn three_threads(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
 /// A breaker that opened at the origin, with the reading at which it tries again.
 fn opened(config: BreakerConfig) -> (Arc<Breaker>, Instant) {
     let (breaker, _) = breaker(config);
@@ -97,7 +104,7 @@ fn opened(config: BreakerConfig) -> (Arc<Breaker>, Instant) {
 
 #[test]
 fn inv02_and_05_one_of_three_failures_that_trip_is_told_and_one_event_is_heard() {
-    loom::model(|| {
+    three_threads(|| {
         let (breaker, heard) = breaker(touchy());
         let permits = [
             admit(&breaker, at(0)),
@@ -222,7 +229,7 @@ fn inv06_two_threads_share_one_trial() {
 
 #[test]
 fn inv06_permits_and_outcomes_of_three_threads_stay_within_two_trials() {
-    loom::model(|| {
+    three_threads(|| {
         let config = BreakerConfig {
             success_threshold: 2,
             ..touchy()
@@ -365,6 +372,47 @@ fn inv18_an_outcome_that_races_with_the_end_of_its_slice_counts_now_or_is_gone()
         // Slice 2 takes the slot of slice 0: the first outcome is in neither or in the newest.
         assert!((1..=2).contains(&breaker.snapshot(at(20)).window_failures));
         assert_eq!(breaker.snapshot(at(40)).window_failures, 0);
+    });
+}
+
+/// One success, then two failures at once: two of three fail, whoever looks when.
+fn two_of_three(window: RateWindow, second: Instant) {
+    let mut config = counting(window);
+    if let Some(rule) = &mut config.rate {
+        rule.min_calls = 2;
+    }
+    let (breaker, heard) = breaker(config);
+    let permits = [(); 3].map(|()| admit(&breaker, at(0)));
+    let [good, one, other] = permits;
+    good.success(at(0));
+    race(
+        move || one.failure(second, None),
+        || other.failure(second, None),
+    );
+    assert_eq!(heard.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn inv10_threads_that_look_while_others_count_see_no_share_that_never_was() {
+    loom::model(|| two_of_three(TIMED, at(0)));
+    loom::model(|| two_of_three(RateWindow::Calls(3), at(0)));
+}
+
+#[test]
+fn inv10_a_thread_that_looks_while_a_slice_is_reused_sees_no_share_that_never_was() {
+    loom::model(|| {
+        let mut config = counting(TIMED);
+        if let Some(rule) = &mut config.rate {
+            rule.min_calls = 2;
+        }
+        let (breaker, heard) = breaker(config);
+        let permits = [(); 4].map(|()| admit(&breaker, at(0)));
+        let [good, bad, one, other] = permits;
+        good.success(at(0));
+        bad.failure(at(0), None);
+        // Two of three fail, or one of two once the first slice has gone.
+        race(move || one.failure(at(10), None), || other.success(at(20)));
+        assert_eq!(heard.load(Ordering::Relaxed), 0);
     });
 }
 

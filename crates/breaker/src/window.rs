@@ -104,44 +104,29 @@ impl Gate {
     ) -> Result<Option<Cause>, Over> {
         let tally = match &self.window {
             Window::Time(window) => {
-                let Some(live) = window.record(generation, sample, now)? else {
-                    return Ok(None);
-                };
-                let failures = window.failures(&live);
-                let slow = self.slow_after.map_or(0, |_| window.slow(&live));
-                // The successes are on cache lines that other threads write to: last, and only if need be.
-                if !self.limits.may_hold(failures, slow) {
-                    return Ok(None);
-                }
-                let calls = failures + window.successes(&live);
-                Tally {
-                    calls,
-                    failures,
-                    slow,
+                let blemished = window.record(generation, sample, now)?;
+                let worth = |failures, slow| self.limits.may_hold(failures, slow);
+                if blemished {
+                    window.tally(generation, now, worth)?
+                } else {
+                    None
                 }
             }
             Window::Count(window) => {
                 window.record(generation, sample)?;
-                window.tally(generation)?
+                Some(window.tally(generation)?)
             }
         };
-        Ok(self.limits.judge(tally))
+        Ok(tally.and_then(|tally| self.limits.judge(tally)))
     }
 
     /// What lies in the window of `generation` at `now` nanoseconds.
     pub(crate) fn tally(&self, generation: u64, now: u64) -> Tally {
-        match &self.window {
-            Window::Time(window) => window.live_at(generation, now).map(|live| {
-                let failures = window.failures(&live);
-                Tally {
-                    calls: failures + window.successes(&live),
-                    failures,
-                    slow: window.slow(&live),
-                }
-            }),
-            Window::Count(window) => window.tally(generation),
-        }
-        .unwrap_or_default()
+        let tally = match &self.window {
+            Window::Time(window) => window.tally(generation, now, |_, _| true),
+            Window::Count(window) => window.tally(generation).map(Some),
+        };
+        tally.ok().flatten().unwrap_or_default()
     }
 }
 

@@ -116,13 +116,16 @@ impl CountWindow {
         Ok(())
     }
 
+    /// What lies in the window. Other threads that record at this very moment may or may not be in it.
     pub(crate) fn tally(&self, generation: u64) -> Result<Tally, Over> {
+        // The calls last: those that come in between may lower a share for once, never raise it.
+        let (failures, slow) = (self.failures.get(generation)?, self.slow.get(generation)?);
         let next = Tag::number(self.next.load(Ordering::Acquire), generation)?;
         let since = Tag::number(self.since.load(Ordering::Acquire), generation)?;
         Ok(Tally {
             calls: next.saturating_sub(since).min(self.ring.len() as u64),
-            failures: self.failures.get(generation)?,
-            slow: self.slow.get(generation)?,
+            failures,
+            slow,
         })
     }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::{
     sync::{AtomicU64, Ordering, STRIPES, stripe},
-    window::{Over, Sample},
+    window::{Over, Sample, Tally},
 };
 
 /// Slices a window is cut into; under loom the fewest that can pass each other.
@@ -13,7 +13,7 @@ const SLICES: usize = if cfg!(evenkeel_loom) { 2 } else { 16 };
 const SPAN: u64 = SLICES as u64;
 
 /// Numbers of the slices that count.
-pub(crate) type Live = RangeInclusive<u64>;
+type Live = RangeInclusive<u64>;
 
 /// A ring of time slices.
 ///
@@ -126,49 +126,60 @@ impl TimeWindow {
         self.successes.iter().for_each(Slots::wipe);
     }
 
-    /// Counts an outcome and tells which slices are live; `None` if none of them has a failure or slow call.
-    pub(crate) fn record(
-        &self,
-        generation: u64,
-        sample: Sample,
-        now: u64,
-    ) -> Result<Option<Live>, Over> {
+    /// Counts an outcome; `false` if no failure and no slow call lies in the window.
+    pub(crate) fn record(&self, generation: u64, sample: Sample, now: u64) -> Result<bool, Over> {
         let number = self.number(now);
         loop {
             let head = self.advance(generation, number)?;
             let counted = match sample {
                 Sample::Good => self.successes[stripe()].add(head),
                 Sample::Slow => {
-                    self.successes[stripe()].add(head) && self.blemish(&self.slow, head)
+                    let counted = self.successes[stripe()].add(head);
+                    if counted {
+                        self.blemish(&self.slow, head);
+                    }
+                    counted
                 }
                 Sample::Failure => self.blemish(&self.failures, head),
             };
             // Not counted: the slice was reused while this thread stood still; take the newest.
             if counted {
                 let live = self.live(generation, head)?;
-                let blemished = self.blemished.load(Ordering::Acquire) >= *live.start();
-                return Ok(blemished.then_some(live));
+                return Ok(self.blemished.load(Ordering::Acquire) >= *live.start());
             }
         }
     }
 
-    /// The slices that are live at `now`.
-    pub(crate) fn live_at(&self, generation: u64, now: u64) -> Result<Live, Over> {
-        let head = Mark::number(self.head.load(Ordering::Acquire), generation)?;
-        self.live(generation, head.max(self.number(now)))
-    }
-
-    pub(crate) fn failures(&self, live: &Live) -> u64 {
-        self.failures.sum(live)
-    }
-
-    pub(crate) fn slow(&self, live: &Live) -> u64 {
-        self.slow.sum(live)
-    }
-
-    /// Slow ones too.
-    pub(crate) fn successes(&self, live: &Live) -> u64 {
-        self.successes.iter().map(|stripe| stripe.sum(live)).sum()
+    /// What lies in the window at `now`, unless so many failures and slow calls are not worth the rest:
+    /// the successes are on cache lines that other threads write to.
+    pub(crate) fn tally(
+        &self,
+        generation: u64,
+        now: u64,
+        worth: impl Fn(u64, u64) -> bool,
+    ) -> Result<Option<Tally>, Over> {
+        loop {
+            let head = self.head.load(Ordering::Acquire);
+            let newest = Mark::number(head, generation)?.max(self.number(now));
+            let live = self.live(generation, newest)?;
+            let (failures, slow) = (self.failures.sum(&live), self.slow.sum(&live));
+            if !worth(failures, slow) {
+                return Ok(None);
+            }
+            let successes = self
+                .successes
+                .iter()
+                .map(|stripe| stripe.sum(&live))
+                .sum::<u64>();
+            // A slot is reused only after the head has moved on: while it stands, no success is missing.
+            if self.head.load(Ordering::Acquire) == head {
+                return Ok(Some(Tally {
+                    calls: failures + successes,
+                    failures,
+                    slow,
+                }));
+            }
+        }
     }
 
     /// Moves the head to `number` unless it is there or beyond, and tells where it is.
@@ -249,6 +260,38 @@ impl Slots {
     fn wipe(&self) {
         for slot in &self.0 {
             slot.fetch_and(!COUNT, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::Slice;
+
+    #[test]
+    fn dividing_by_a_slice_is_exact() {
+        let lengths = [
+            2,
+            3,
+            7,
+            625_000,
+            3_750_000_000,
+            1 << 20,
+            (1 << 20) - 1,
+            u64::MAX / 3,
+            u64::MAX,
+        ];
+        for length in lengths {
+            let slice = Slice::new(length);
+            let near = [0, 1, 5, 1_000, 1 << 33].map(|times| length.saturating_mul(times));
+            for border in near
+                .into_iter()
+                .chain([u64::MAX / length * length, u64::MAX])
+            {
+                for span in [border.saturating_sub(1), border, border.saturating_add(1)] {
+                    assert_eq!(slice.whole_in(span), span / length, "{span} / {length}");
+                }
+            }
         }
     }
 }
