@@ -11,6 +11,7 @@ mod deny;
 mod failover16;
 mod gateway;
 mod layers;
+mod loom;
 mod options;
 mod process;
 mod python;
@@ -41,6 +42,8 @@ enum Task {
     Tidy,
     /// cargo-deny, pinned; `cargo xtask deny advisories` needs the network
     Deny(deny::Args),
+    /// Loom models of the lock-free paths: every crate with a src/proofs.rs
+    Loom(loom::Args),
     /// Provider faults against a fresh gateway (bench/failover16); exit 1 when the policy's gate fails
     Failover16(failover16::Args),
     /// Load against running gateways
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::run(&args),
         Task::Tidy => tidy::run(),
         Task::Deny(args) => deny::run(&args.checks),
+        Task::Loom(args) => loom::run(&args),
         Task::Failover16(args) => failover16::run(args),
         Task::Bench(bench) => bench::run(bench),
         Task::Real(args) => real::run(&args),

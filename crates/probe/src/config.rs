@@ -27,13 +27,15 @@ pub struct WindowConfig {
     pub(crate) p99: Duration,
     pub(crate) window: Duration,
     pub(crate) min_samples: u32,
+    #[cfg(feature = "serde")]
+    pub(crate) confidence: f64,
     pub(crate) rule: BreachRule,
     pub(crate) spike_detector: bool,
 }
 
 impl WindowConfig {
     /// Fewest observations of a breach by percentile, unless set otherwise (DESIGN: 5).
-    const MIN_SAMPLES: u32 = 5;
+    pub(crate) const MIN_SAMPLES: u32 = 5;
 
     /// A config with `min_samples` 5, `confidence` 0.999 and the spike detector on.
     ///
@@ -53,6 +55,8 @@ impl WindowConfig {
             p99,
             window,
             min_samples: Self::MIN_SAMPLES,
+            #[cfg(feature = "serde")]
+            confidence: DEFAULT_CONFIDENCE,
             rule: BreachRule::standing(),
             spike_detector: true,
         })
@@ -84,6 +88,10 @@ impl WindowConfig {
         } else {
             BreachRule::new(c)
         };
+        #[cfg(feature = "serde")]
+        {
+            self.confidence = c;
+        }
         Ok(self)
     }
 

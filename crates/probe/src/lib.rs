@@ -24,6 +24,8 @@ mod table;
 mod tally;
 mod verdict;
 mod window;
+#[cfg(feature = "serde")]
+mod written;
 
 pub use crate::binomial::{breach_count, clears};
 pub use crate::config::WindowConfig;

@@ -15,6 +15,7 @@ mod rules;
 mod sessions;
 mod spike;
 mod window;
+mod written;
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
