@@ -175,9 +175,13 @@ impl Rung {
         account.follow(step, now)
     }
 
+    /// Starts the evidence anew. An episode of breach ends with that, and the
+    /// move that it led to tells of it: the rung itself may be as slow as before.
     fn restart_evidence(&self, now: Instant) {
-        self.total.restart(now);
-        self.first_token.restart(now);
+        for window in [&self.total, &self.first_token] {
+            window.restart(now);
+            let _ = window.judge(now);
+        }
     }
 }
 

@@ -27,6 +27,9 @@ async fn a_sudden_spike_moves_the_calls_in_flight_and_then_the_role() {
     let answer = world.ask().await.unwrap();
     assert_eq!(answer.meta.route, Route::Substitute);
     assert_eq!(answer.meta.fallback_reason, Some("latency_spike"));
+    // The primary is as slow as before: nothing says that its breach ended.
+    let over = |k: &EventKind| matches!(k, EventKind::LatencyBreachEnded { .. });
+    assert_eq!(world.memory.count(over), 0);
     // Slow is not failing: the breaker knows nothing of it.
     assert_eq!(
         world

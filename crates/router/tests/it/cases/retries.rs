@@ -61,7 +61,10 @@ async fn gaps(fault: &Fault, seed: u64) -> Vec<Duration> {
         .build();
     world.ask().await.unwrap_err();
     let starts = starts(&world);
-    starts.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
+    starts
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .collect()
 }
 
 // C029
