@@ -4,8 +4,10 @@ use crate::call::Unit;
 use crate::drive::now;
 use crate::health::{ModelHealth, ProviderHealth};
 use crate::prober::Prober;
-use crate::role::{Measure, Role, Rung, Surroundings, limits};
+use crate::role::Role;
 use crate::router::{Inner, Router};
+use crate::rung::{Measure, Rung, limits};
+use crate::surroundings::Surroundings;
 use evenkeel_breaker::{
     Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
 };

@@ -1,6 +1,7 @@
 //! What the router would do now, in words.
 
-use crate::role::{Measure, Role};
+use crate::role::Role;
+use crate::rung::Measure;
 use evenkeel_core::{ModelId, Refusal};
 use evenkeel_probe::Verdict;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! Losers kept open a while, so that short deadlines do not hide a stalled primary.
 
 use crate::attempt::{Slot, Upstream, or_broken};
-use crate::role::{At, Measure, Role, limits};
+use crate::role::Role;
+use crate::rung::{At, Measure, limits};
 use evenkeel_core::StreamEvent;
 use evenkeel_probe::Observation;
 use futures_util::StreamExt;

@@ -13,6 +13,8 @@ mod pace;
 mod prober;
 mod role;
 mod router;
+mod rung;
+mod surroundings;
 
 pub use crate::answer::{Answer, AnswerStream};
 pub use crate::build::{BuildError, RouterBuilder};

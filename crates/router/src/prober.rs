@@ -4,7 +4,9 @@
 use crate::call::Unit;
 use crate::drive::now;
 use crate::health::ModelHealth;
-use crate::role::{Measure, Role, Surroundings, limits};
+use crate::role::Role;
+use crate::rung::{Measure, limits};
+use crate::surroundings::Surroundings;
 use evenkeel_breaker::State as BreakerState;
 use evenkeel_core::{
     CallContext, ChatRequest, Class, EventKind, Failure, Phase, ProviderCall, StreamEvent,

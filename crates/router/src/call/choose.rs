@@ -1,6 +1,7 @@
 //! Which rung is asked next.
 
-use super::{Call, Planned};
+use super::Call;
+use super::attempt::Planned;
 use crate::error::RungEndKind;
 use crate::health::Permits;
 use evenkeel_core::{AttemptKind, Class, Refusal, TrailStep};

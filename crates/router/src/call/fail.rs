@@ -1,8 +1,9 @@
 //! What a failed attempt leads to.
 
-use super::{Call, Patience, Planned, Repeats};
+use super::Call;
+use super::attempt::{Patience, Planned, Repeats};
 use crate::error::CallErrorKind;
-use crate::role::{Measure, limits};
+use crate::rung::{Measure, limits};
 use evenkeel_breaker::Backoff;
 use evenkeel_core::{AttemptKind, AttemptOutcome, Class, Failure, Phase, Scope, TrailStep};
 use evenkeel_roster::OnContentFilter;

@@ -2,7 +2,7 @@
 
 use super::{Call, Step};
 use crate::keep::Loser;
-use crate::role::limits;
+use crate::rung::limits;
 use evenkeel_core::{AttemptKind, ChatRequest, Class, EventKind, TrailStep, Value};
 use evenkeel_roster::HedgeMode;
 use std::time::Instant;

@@ -2,21 +2,23 @@
 //! to, who wins. A plain state machine over explicit instants; the shell in
 //! `drive` acts on its steps. Streams and whole answers share it.
 
+mod attempt;
 mod choose;
 mod end;
 mod fail;
 mod hedge;
 
+use self::attempt::{Attempt, Patience, Planned, Repeats};
 use crate::error::CallError;
 use crate::health::Permits;
 use crate::keep::Loser;
 use crate::pace::Pace;
-use crate::role::{At, Measure, Role, limits};
+use crate::role::Role;
+use crate::rung::{At, Measure, limits};
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
     EventKind, Failure, Phase, Refusal, Trail, TrailStep, Usage,
 };
-use evenkeel_probe::Observation;
 use evenkeel_roster::Commit;
 use jiff::civil::Date;
 use std::collections::VecDeque;
@@ -47,66 +49,6 @@ pub(crate) enum Step {
     Wait { until: Instant },
     /// The call is over without an answer.
     Fail(CallError),
-}
-
-/// A rung that is to be asked at an instant.
-#[derive(Debug, Clone, Copy)]
-struct Planned {
-    rung: usize,
-    kind: AttemptKind,
-    at: Instant,
-    /// What a retry takes over from the attempt it repeats.
-    repeats: Option<Repeats>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Repeats {
-    patience: Patience,
-    asks_again: Option<u64>,
-    hedge_of: Option<usize>,
-}
-
-/// How long an attempt may run before a hedge starts.
-#[derive(Debug, Clone, Copy)]
-struct Patience {
-    /// None: the whole deadline is the attempt's.
-    ends_at: Option<Instant>,
-    /// It has run out, or the attempt's measure was complete in time.
-    spent: bool,
-    /// Whether the deadline cut it below T95.
-    projected: bool,
-}
-
-impl Patience {
-    /// When it runs out, if it still can.
-    fn due(&self) -> Option<Instant> {
-        self.ends_at.filter(|_| !self.spent)
-    }
-}
-
-/// One attempt of this call.
-#[derive(Debug)]
-struct Attempt {
-    rung: usize,
-    kind: AttemptKind,
-    started: Instant,
-    running: bool,
-    patience: Patience,
-    /// Patience ran out and no hedge could start: ask again when the role has
-    /// moved on from this epoch.
-    asks_again: Option<u64>,
-    /// What `asks_again` was when the attempt ended, for a retry of it.
-    asks_again_at_end: Option<u64>,
-    /// The rung whose patience ran out, for a hedge or what replaced it.
-    hedge_of: Option<usize>,
-    /// Whether the role's word named this rung when the attempt began.
-    by_word: bool,
-    observation: Option<Observation>,
-    /// The stream's clocks; none for an upstream that answers whole.
-    pace: Option<Pace>,
-    first_content: Option<Instant>,
-    permits: Option<Permits>,
-    usage: Option<Usage>,
 }
 
 /// One call under way.
