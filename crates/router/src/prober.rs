@@ -11,7 +11,6 @@ use evenkeel_breaker::State as BreakerState;
 use evenkeel_core::{
     CallContext, ChatRequest, Class, EventKind, Failure, Phase, ProviderCall, StreamEvent,
 };
-use evenkeel_roster::Signal;
 use futures_util::StreamExt;
 use jiff::civil::Date;
 use std::collections::{BTreeMap, HashMap};
@@ -234,9 +233,9 @@ impl Prober {
         let watched = || {
             waiting
                 .iter()
-                .flat_map(|w| measures(&w.role).iter().map(move |m| (w, *m)))
+                .map(|w| (&w.role, w.role.probe_measure(w.rung)))
         };
-        let limit = watched().map(|(w, m)| limits(&w.role.policy, m).0).max();
+        let limit = watched().map(|(role, m)| limits(&role.policy, m).0).max();
         let limit = limit.unwrap_or(Duration::ZERO);
         let streamed = watched().any(|(_, m)| m == Measure::FirstToken);
         let connect = waiting.iter().map(|w| w.role.policy.clocks.connect).max();
@@ -284,37 +283,16 @@ impl Prober {
         let latencies = measured.outcome.ok();
         for waiting in self.waiting(measured.model) {
             let Waiting { role, rung } = waiting;
-            let (latency, t95) = worst(&role, latencies);
+            let measure = role.probe_measure(rung);
+            let (t95, _) = limits(&role.policy, measure);
+            let latency = latencies.map(|l| match measure {
+                Measure::Total => l.total,
+                Measure::FirstToken => l.first_token,
+            });
             let step = role.rungs[rung].probed(measured.began, latency, t95, now);
             role.take(rung, step, now);
         }
     }
-}
-
-/// The measures by which a role judges probes.
-fn measures(role: &Role) -> &'static [Measure] {
-    match role.policy.signal {
-        Signal::Auto => &Measure::BOTH,
-        Signal::Total => &[Measure::Total],
-        Signal::FirstToken => &[Measure::FirstToken],
-    }
-}
-
-/// The role's measure at which the probe did worst, and the limit it is held to.
-fn worst(role: &Role, latencies: Option<Latencies>) -> (Option<Duration>, Duration) {
-    let each = measures(role).iter().map(|measure| {
-        let (t95, _) = limits(&role.policy, *measure);
-        let latency = latencies.map(|l| match measure {
-            Measure::Total => l.total,
-            Measure::FirstToken => l.first_token,
-        });
-        (latency, t95)
-    });
-    let share = |(latency, t95): &(Option<Duration>, Duration)| {
-        latency.map_or(f64::INFINITY, |l| l.as_secs_f64() / t95.as_secs_f64())
-    };
-    each.max_by(|a, b| share(a).total_cmp(&share(b)))
-        .unwrap_or((None, role.policy.p95))
 }
 
 fn probe_call(model: &ModelHealth, connect: Duration) -> ProviderCall {

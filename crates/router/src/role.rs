@@ -5,7 +5,7 @@ use crate::surroundings::Surroundings;
 use evenkeel_breaker::HedgeBudget;
 use evenkeel_core::{CallId, EventKind, Refusal, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
-use evenkeel_roster::RolePolicy;
+use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -313,7 +313,7 @@ impl Role {
         }
         from.restart_evidence(now);
         self.rungs[to].restart_evidence(now);
-        *locked(&from.left_for) = Some(reason);
+        *locked(&from.left_for) = Some((reason, measure));
         self.around.tell(
             now,
             call,
@@ -337,9 +337,22 @@ impl Role {
         self.around.wake_prober.notify_one();
     }
 
+    /// The measure by which the role judges probes of a rung it has left: its
+    /// own, or where it watches both, the one that the rung was left for.
+    pub(crate) fn probe_measure(&self, rung: usize) -> Measure {
+        match self.policy.signal {
+            Signal::Total => Measure::Total,
+            Signal::FirstToken => Measure::FirstToken,
+            Signal::Auto => {
+                let left_for = *locked(&self.rungs[rung].left_for);
+                left_for.map_or(Measure::Total, |(_, measure)| measure)
+            }
+        }
+    }
+
     /// Why the role's traffic left its primary.
     pub(crate) fn reason(&self) -> Option<SubstitutionReason> {
-        *locked(&self.rungs[0].left_for)
+        locked(&self.rungs[0].left_for).map(|(reason, _)| reason)
     }
 
     /// Does what a recovery decided.

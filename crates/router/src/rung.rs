@@ -64,8 +64,8 @@ pub(crate) struct Rung {
     pub(crate) semantic: Arc<Breaker>,
     pub(crate) recovery: Recovery,
     canary: Mutex<CanaryAccount>,
-    /// Why the role's traffic last left this rung.
-    pub(crate) left_for: Mutex<Option<SubstitutionReason>>,
+    /// Why the role's traffic last left this rung, and by which measure.
+    pub(crate) left_for: Mutex<Option<(SubstitutionReason, Measure)>>,
 }
 
 /// The evidence of a canary stage: attempts begun since it began, both
