@@ -4,6 +4,7 @@ mod binomial;
 mod config;
 mod error;
 mod evidence;
+mod histogram;
 mod merge;
 mod observation;
 #[cfg(all(test, evenkeel_loom))]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::quantile::histogram;
+use crate::histogram::Histogram;
 use crate::report::Report;
 use crate::verdict::{Counts, Verdict};
 use crate::window::LatencyWindow;
@@ -65,12 +65,12 @@ impl<'a> MergedWindows<'a> {
     /// Percentiles over all windows' samples, as exact as those of one window. Allocates 28 KiB while it
     /// adds them up.
     pub fn report(&self, now: Instant) -> Report {
-        let mut sum = histogram::<u64>();
+        let mut sum = Histogram::new();
         let largest = self.windows.iter().map(|window| {
             let (reporting, slices) = window.reporting();
             reporting.add_to(slices.at(now), &mut sum)
         });
         let max = largest.max().unwrap_or(0);
-        Report::of([&sum, &histogram()], max)
+        Report::of::<u64>(&[&sum], max)
     }
 }

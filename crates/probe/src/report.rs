@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use hdrhistogram::{Counter, Histogram};
-
-use crate::quantile::{at_ranks, nearest_rank};
+use crate::histogram::Histogram;
+use crate::quantile::percentile;
 
 /// Fewest samples a p95 is trusted on: below 20 a nearest-rank p95 is just the maximum.
 pub(crate) const P95_FLOOR: u64 = 20;
@@ -37,23 +36,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report on the samples of both histograms, of which `max` nanoseconds is the largest.
-    pub(crate) fn of<T: Counter>(histograms: [&Histogram<T>; 2], max: u64) -> Self {
-        let samples = histograms[0].len() + histograms[1].len();
-        let mut report = Self {
+    /// The report on the samples of all histograms, of which `max` nanoseconds is the largest.
+    pub(crate) fn of<C: Copy + Into<u64>>(histograms: &[&Histogram<C>], max: u64) -> Self {
+        let samples = histograms.iter().map(|histogram| histogram.len()).sum();
+        Self {
             samples,
+            p50: percentile(histograms, 50, max),
+            p95: percentile(histograms, 95, max),
+            p99: percentile(histograms, 99, max),
+            max: (samples > 0).then(|| Duration::from_nanos(max)),
             p95_indicative: samples < P95_FLOOR,
             p99_indicative: samples < P99_FLOOR,
-            ..Self::default()
-        };
-        if samples > 0 {
-            let ranks = [50, 95, 99].map(|percent| nearest_rank(percent, samples));
-            let [p50, p95, p99] = at_ranks(histograms, ranks, max).map(Duration::from_nanos);
-            report.p50 = Some(p50);
-            report.p95 = Some(p95);
-            report.p99 = Some(p99);
-            report.max = Some(Duration::from_nanos(max));
         }
-        report
     }
 }

@@ -3,9 +3,8 @@
 use std::mem;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
-use crate::quantile::{histogram, to_micros};
+use crate::histogram::Histogram;
+use crate::quantile::{percentile, to_micros};
 use crate::report::{P95_FLOOR, Report};
 use crate::run::Run;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
@@ -73,7 +72,7 @@ impl Reporting {
     pub(crate) fn report(&self, now: u64) -> Report {
         let mut samples = lock(&self.samples);
         samples.rotate(now);
-        Report::of(samples.histograms(), samples.max())
+        Report::of(&samples.histograms(), samples.max())
     }
 
     /// Adds all samples to `sum` and returns the largest, in nanoseconds.
@@ -81,9 +80,7 @@ impl Reporting {
         let mut samples = lock(&self.samples);
         samples.rotate(now);
         for histogram in samples.histograms() {
-            for bucket in histogram.iter_recorded() {
-                sum.saturating_record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
-            }
+            sum.add(histogram);
         }
         samples.max()
     }
@@ -110,15 +107,14 @@ impl Reporting {
         if !is_due {
             return;
         }
-        let report = Report::of(samples.histograms(), samples.max());
-        let figure = |value: Option<Duration>, floor| match value {
-            Some(value) if n >= floor => crate::slices::nanos(value).min(NONE - 1),
-            _ => NONE,
+        let figure = |percent, floor| {
+            let value = percentile(&samples.histograms(), percent, samples.max());
+            let known = value.filter(|_| n >= floor);
+            known.map_or(NONE, |value| crate::slices::nanos(value).min(NONE - 1))
         };
         self.median
-            .store(figure(report.p50, MEDIAN_FLOOR), Ordering::Release);
-        self.p95
-            .store(figure(report.p95, P95_FLOOR), Ordering::Release);
+            .store(figure(50, MEDIAN_FLOOR), Ordering::Release);
+        self.p95.store(figure(95, P95_FLOOR), Ordering::Release);
         // Under the lock, and never backwards when an earlier instant comes late.
         self.published
             .fetch_max(now.saturating_add(1), Ordering::AcqRel);
@@ -169,7 +165,7 @@ impl Samples {
         if self.current.histogram.len() >= u64::from(u16::MAX) {
             self.turn();
         }
-        self.current.histogram.saturating_record(to_micros(latency));
+        self.current.histogram.record(to_micros(latency));
         self.current.max = self.current.max.max(latency);
     }
 
@@ -195,14 +191,14 @@ impl Samples {
 impl Half {
     fn new() -> Self {
         Self {
-            histogram: histogram(),
+            histogram: Histogram::new(),
             max: 0,
         }
     }
 
     fn clear(&mut self) {
-        if self.max > 0 || !self.histogram.is_empty() {
-            self.histogram.reset();
+        if self.histogram.len() > 0 {
+            self.histogram.clear();
             self.max = 0;
         }
     }
