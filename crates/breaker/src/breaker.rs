@@ -153,12 +153,10 @@ impl Breaker {
         let (state, refused) = self.outlook(now);
         let ledger = lock(&self.ledger);
         let word = self.current();
-        let tally = match &self.gate {
-            Some(gate) if word.state() == State::Closed => {
-                gate.tally(word.generation(), self.timeline.nanos(now))
-            }
-            _ => Tally::default(),
-        };
+        // Of this generation: nothing, unless it is a closed one.
+        let tally = self.gate.as_ref().map_or(Tally::default(), |gate| {
+            gate.tally(word.generation(), self.timeline.nanos(now))
+        });
         Snapshot {
             state,
             generation: word.generation(),

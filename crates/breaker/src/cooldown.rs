@@ -60,7 +60,7 @@ impl Cooldown {
         let _changing = lock(&self.changing);
         let timeline = *self.timeline.get_or_init(|| Timeline::from(now));
         let mut run = self.run.load(Ordering::Acquire);
-        if run == 0 || self.remaining(now).is_none() {
+        if self.remaining(now).is_none() {
             run = run.saturating_add(1);
             self.run.store(run, Ordering::Release);
         }

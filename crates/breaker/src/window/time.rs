@@ -266,7 +266,25 @@ impl Slots {
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
-    use super::Slice;
+    use super::{COUNT, COUNT_BITS, Ordering, Slice, Slots};
+
+    #[test]
+    fn a_full_count_stays_full() {
+        let slots = Slots::new();
+        slots.0[3].store(3 << COUNT_BITS | (COUNT - 1), Ordering::Relaxed);
+        for _ in 0..3 {
+            assert!(slots.add(3));
+            assert_eq!(slots.sum(&(3..=3)), COUNT);
+        }
+    }
+
+    #[test]
+    fn a_slice_that_is_over_counts_nothing_more() {
+        let slots = Slots::new();
+        assert!(slots.add(19));
+        assert!(!slots.add(3));
+        assert_eq!((slots.sum(&(3..=3)), slots.sum(&(4..=19))), (0, 1));
+    }
 
     #[test]
     fn dividing_by_a_slice_is_exact() {

@@ -179,6 +179,15 @@ fn now_window(start: std::time::Instant, at: std::time::Instant) -> u128 {
 }
 
 #[test]
+fn inv56_a_wait_that_ends_with_the_deadline_is_refused() {
+    let backoff = Backoff::default();
+    assert_eq!(backoff.wait(1, 1.0, None, ms(201)), Some(ms(200)));
+    assert_eq!(backoff.wait(1, 1.0, None, ms(200)), None);
+    assert_eq!(backoff.wait(1, 0.0, Some(ms(500)), ms(501)), Some(ms(500)));
+    assert_eq!(backoff.wait(1, 0.0, Some(ms(500)), ms(500)), None);
+}
+
+#[test]
 fn inv54_an_empty_budget_refuses_at_once() {
     let now = origin();
     let budget = RetryBudget::new(0.2, 2, ms(10_000), now).unwrap();
@@ -229,6 +238,10 @@ fn savings_lapse_with_the_windows_and_the_reserve_does_not() {
         (budget.balance(at(1)) - 10.0).abs() < GRAIN,
         "an earlier reading brings nothing back"
     );
+    // Nor does one take anything away.
+    (0..5).for_each(|_| budget.deposit(at(505)));
+    assert!((budget.balance(at(495)) - 11.0).abs() < GRAIN);
+    assert!((budget.balance(at(515)) - 11.0).abs() < GRAIN);
 }
 
 #[test]
@@ -251,6 +264,7 @@ fn rate_limits_in_a_row_lengthen_the_cooldown_and_a_success_after_it_shortens_th
     assert_eq!(cooldown.start(now, None), ms(1000));
     cooldown.clear();
     assert_eq!(cooldown.remaining(now), None);
+    assert_eq!(cooldown.remaining(start.checked_sub(ms(1)).unwrap()), None);
     assert_eq!(cooldown.start(now, None), ms(1000));
 }
 

@@ -145,6 +145,16 @@ fn extreme_durations_give_a_documented_delay() {
         cap: Duration::MAX,
     };
     assert_eq!(endless.delay(u32::MAX, 1.0), Duration::MAX);
+    // A double can't hold it, and rounds up.
+    let odd = Duration::MAX.saturating_sub(Duration::from_nanos(1));
+    assert_eq!(
+        Backoff {
+            base: odd,
+            cap: odd
+        }
+        .delay(1, 1.0),
+        odd
+    );
     assert_eq!(endless.delay(1, f64::NAN), Duration::MAX);
     assert_eq!(endless.delay(1, -1.0), Duration::ZERO);
     let none = Backoff {

@@ -139,22 +139,65 @@ fn a_refusal_while_all_trials_are_out_asks_again_within_a_second() {
 #[test]
 fn what_would_be_refused_is_told_without_changing_anything() {
     let now = origin();
-    let breaker = Breaker::new(trials(1), 0, now).unwrap();
-    assert_eq!(breaker.would_refuse(now), None);
-    breaker.trip(now);
-    assert_eq!(breaker.would_refuse(now).unwrap().retry_in, ms(100));
-    let later = now + ms(100);
-    assert_eq!(breaker.would_refuse(later), None);
-    assert_eq!(breaker.state(later), State::HalfOpen);
-    mem::forget(breaker.admit(later).unwrap());
-    let much_later = later + ms(1000);
-    let generation = breaker.generation();
-    let foretold = breaker.would_refuse(much_later).unwrap();
-    assert_eq!(breaker.state(much_later), State::Open);
-    assert_eq!(breaker.generation(), generation);
+    let config = BreakerConfig {
+        jitter: 0.5,
+        ..trials(1)
+    };
+    for seed in 0..20 {
+        let breaker = Breaker::new(config, seed, now).unwrap();
+        assert_eq!(breaker.would_refuse(now), None);
+        let lasts = breaker.trip(now).unwrap().retry_in.unwrap();
+        assert_eq!(breaker.would_refuse(now).unwrap().retry_in, lasts);
+        let later = now + lasts;
+        assert_eq!(breaker.would_refuse(later), None);
+        assert_eq!(breaker.state(later), State::HalfOpen);
+        mem::forget(breaker.admit(later).unwrap());
+        let much_later = later + ms(1000);
+        let generation = breaker.generation();
+        let foretold = breaker.would_refuse(much_later).unwrap();
+        assert_eq!(breaker.state(much_later), State::Open);
+        assert_eq!(breaker.generation(), generation);
+        // To the nanosecond, jitter and growth included.
+        assert_eq!(breaker.admit(much_later).unwrap_err(), foretold);
+        assert_eq!(
+            breaker.snapshot(much_later).retry_in,
+            Some(foretold.retry_in)
+        );
+    }
+}
+
+#[test]
+fn the_time_out_runs_from_the_last_permit_or_outcome_by_the_latest_reading() {
+    let start = origin();
+    let at = |millis| start + ms(millis);
+    let breaker = Breaker::new(trials(3), 0, start).unwrap();
+    breaker.trip(start);
+    // Trials begin at 100, 400 and, by a reading that runs behind, 300 ms.
+    let first = breaker.admit(at(100)).unwrap();
+    let _second = breaker.admit(at(400)).unwrap();
+    let _third = breaker.admit(at(300)).unwrap();
+    assert_eq!(breaker.tick(at(1399)), None);
+    // From a reading before the last permit the wait is the longer; it is told up to a second.
+    assert_eq!(breaker.would_refuse(at(401)).unwrap().retry_in, ms(999));
+    assert_eq!(breaker.would_refuse(at(390)).unwrap().retry_in, ms(1000));
+    // An outcome starts it anew.
+    first.success(at(1000));
+    assert_eq!(breaker.tick(at(1999)), None);
+    assert_eq!(breaker.tick(at(2000)).unwrap().cause, Cause::TrialsTimedOut);
+}
+
+#[test]
+fn a_reading_from_before_the_last_permit_waits_the_longer_for_the_time_out() {
+    let start = origin();
+    let config = BreakerConfig {
+        half_open_timeout: ms(500),
+        ..trials(1)
+    };
+    let breaker = Breaker::new(config, 0, start).unwrap();
+    breaker.trip(start);
+    let _trial = breaker.admit(start + ms(300)).unwrap();
     assert_eq!(
-        breaker.admit(much_later).unwrap_err(),
-        foretold,
-        "to the nanosecond, jitter included"
+        breaker.admit(start + ms(200)).unwrap_err().retry_in,
+        ms(600)
     );
 }

@@ -81,6 +81,69 @@ fn is_timing_out(step: &crate::trace::Step) -> bool {
 }
 
 #[test]
+fn inv14_openings_count_as_in_a_row_until_closed_has_lasted_reset_after() {
+    let start = origin();
+    let config = BreakerConfig {
+        failure_threshold: 1,
+        success_threshold: 1,
+        jitter: 0.0,
+        reset_after: ms(1000),
+        ..BreakerConfig::default()
+    };
+    for (calm, lasts) in [(ms(999), 120), (ms(1000), 60)] {
+        let breaker = Breaker::new(config, 0, start).unwrap();
+        let first = breaker
+            .admit(start)
+            .unwrap()
+            .failure(start, None)
+            .transition;
+        let closed = start + first.unwrap().retry_in.unwrap();
+        breaker.admit(closed).unwrap().success(closed);
+        let then = closed + calm;
+        let second = breaker.admit(then).unwrap().failure(then, None).transition;
+        assert_eq!(second.unwrap().retry_in, Some(Duration::from_secs(lasts)));
+    }
+}
+
+#[test]
+fn inv14_a_trial_that_takes_long_to_fail_still_makes_the_next_opening_longer() {
+    let start = origin();
+    let config = BreakerConfig {
+        failure_threshold: 1,
+        jitter: 0.0,
+        reset_after: Duration::ZERO,
+        ..BreakerConfig::default()
+    };
+    let breaker = Breaker::new(config, 0, start).unwrap();
+    let mut now = start;
+    for lasts in [60, 120, 240, 480, 600, 600] {
+        let opened = breaker
+            .admit(now)
+            .unwrap()
+            .failure(now + ms(1000), None)
+            .transition;
+        assert_eq!(opened.unwrap().retry_in, Some(Duration::from_secs(lasts)));
+        now += ms(1000) + Duration::from_secs(lasts);
+    }
+}
+
+#[test]
+fn the_shortest_opening_is_never_nothing() {
+    let now = origin();
+    let config = BreakerConfig {
+        open: Duration::from_nanos(1),
+        jitter: 0.99,
+        ..BreakerConfig::default()
+    };
+    for seed in 0..200 {
+        let breaker = Breaker::new(config, seed, now).unwrap();
+        let opened = breaker.trip(now).unwrap();
+        assert!(opened.retry_in.unwrap() >= Duration::from_nanos(1));
+        assert!(breaker.admit(now).is_err());
+    }
+}
+
+#[test]
 fn jitter_uses_its_whole_range() {
     let now = origin();
     let lasts: Vec<f64> = (0..500)
