@@ -150,6 +150,10 @@ fn one_thread(c: &mut Criterion) {
     c.bench_function("floor: std mutex lock and unlock", |b| {
         b.iter(|| *black_box(&mutex).lock().expect("not poisoned") += 1);
     });
+    let mut calls = Calls::holding(1_000);
+    c.bench_function("floor: the next call's latency and instant", |b| {
+        b.iter(|| black_box(calls.next()));
+    });
     one_window::<LatencyWindow>(c, "LatencyWindow");
     one_window::<MergedHistograms>(c, "merged histograms");
     one_window::<SortedAtCheck>(c, "deque sorted at each check");

@@ -178,4 +178,19 @@ mod tests {
         }
         assert_eq!(ring.counts(256, 0, 16).n95, 0);
     }
+
+    #[test]
+    fn a_restart_frees_every_older_word_and_none_of_its_own_generation() {
+        let ring = Ring::new();
+        for slice in 0..16 {
+            ring.add(Limit::P95, 0, slice, true);
+        }
+        ring.add(Limit::P99, 0, 15, true);
+        ring.restart(1);
+        assert_eq!(ring.counts(0, 15, 16), Counts::default());
+        // Counted between the new generation's beginning and the sweep.
+        ring.add(Limit::P95, 1, 15, true);
+        ring.restart(1);
+        assert_eq!(ring.counts(1, 15, 16).n95, 1);
+    }
 }
