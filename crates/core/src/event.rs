@@ -198,7 +198,8 @@ pub enum EventKind {
     Probed {
         /// Which model.
         model: ModelId,
-        /// What it measured; none where it failed or ran out of time.
+        /// Its total time, or that of its first token where only that came in
+        /// time; none where it failed or nothing did.
         latency: Option<Duration>,
         /// The class, where it failed.
         class: Option<Class>,

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// What a probe asks.
@@ -54,7 +54,8 @@ struct Measured {
 #[derive(Clone, Copy)]
 struct Latencies {
     first_token: Duration,
-    total: Duration,
+    /// None where the first token came in time and the rest did not.
+    total: Option<Duration>,
 }
 
 pub(crate) struct Prober {
@@ -241,13 +242,8 @@ impl Prober {
         let connect = waiting.iter().map(|w| w.role.policy.clocks.connect).max();
         let call = probe_call(&model, connect.unwrap_or(limit));
         let task = self.running.spawn(async move {
-            let asked = ask(&model, call, streamed, began);
-            let outcome = timeout(limit, asked).await.unwrap_or_else(|_| {
-                Err(Failure::timeout(
-                    Phase::Deadline,
-                    "the probe took longer than the role's p95 limit",
-                ))
-            });
+            let until = tokio::time::Instant::from_std(began) + limit;
+            let outcome = ask(&model, call, streamed, began, until).await;
             Measured {
                 model: index,
                 began,
@@ -265,7 +261,11 @@ impl Prober {
             None,
             EventKind::Probed {
                 model: model.id.clone(),
-                latency: measured.outcome.as_ref().ok().map(|l| l.total),
+                latency: measured
+                    .outcome
+                    .as_ref()
+                    .ok()
+                    .map(|l| l.total.unwrap_or(l.first_token)),
                 class: measured.outcome.as_ref().err().map(|f| f.class),
             },
         );
@@ -285,9 +285,9 @@ impl Prober {
             let Waiting { role, rung } = waiting;
             let measure = role.probe_measure(rung);
             let (t95, _) = limits(&role.policy, measure);
-            let latency = latencies.map(|l| match measure {
+            let latency = latencies.and_then(|l| match measure {
                 Measure::Total => l.total,
-                Measure::FirstToken => l.first_token,
+                Measure::FirstToken => Some(l.first_token),
             });
             let step = role.rungs[rung].probed(measured.began, latency, t95, now);
             role.take(rung, step, now);
@@ -319,6 +319,7 @@ async fn ask(
     call: ProviderCall,
     streamed: bool,
     began: Instant,
+    until: tokio::time::Instant,
 ) -> Result<Latencies, Failure> {
     let provider = &model.provider.provider;
     let since = || now().saturating_duration_since(began);
@@ -326,22 +327,35 @@ async fn ask(
         let total = since();
         Ok(Latencies {
             first_token: total,
-            total,
+            total: Some(total),
         })
     };
     if !streamed {
-        return match provider.complete(call).await {
-            Err(failure) if !is_answer(&failure) => Err(failure),
-            _ => whole(),
+        return match timeout_at(until, provider.complete(call)).await {
+            Err(_) => Err(too_slow()),
+            Ok(Err(failure)) if !is_answer(&failure) => Err(failure),
+            Ok(_) => whole(),
         };
     }
-    let mut events = match provider.stream(call).await {
-        Err(failure) if is_answer(&failure) => return whole(),
-        opened => opened?,
+    let mut events = match timeout_at(until, provider.stream(call)).await {
+        Err(_) => return Err(too_slow()),
+        Ok(Err(failure)) if is_answer(&failure) => return whole(),
+        Ok(opened) => opened?,
     };
     let mut first_token = None;
-    while let Some(event) = events.next().await {
-        let event = event?;
+    loop {
+        // Once its first token has come, the probe has told what a role that
+        // watches first tokens asks; the rest may run out of time.
+        let event = match (timeout_at(until, events.next()).await, first_token) {
+            (Ok(event), _) => event.ok_or_else(broken_off)??,
+            (Err(_), Some(first_token)) => {
+                return Ok(Latencies {
+                    first_token,
+                    total: None,
+                });
+            }
+            (Err(_), None) => return Err(too_slow()),
+        };
         if event.is_content() && first_token.is_none() {
             first_token = Some(since());
         }
@@ -349,12 +363,19 @@ async fn ask(
             let total = since();
             return Ok(Latencies {
                 first_token: first_token.unwrap_or(total),
-                total,
+                total: Some(total),
             });
         }
     }
-    Err(Failure::new(
-        Class::Transient,
-        "the probe's stream was broken off",
-    ))
+}
+
+fn broken_off() -> Failure {
+    Failure::new(Class::Transient, "the probe's stream was broken off")
+}
+
+fn too_slow() -> Failure {
+    Failure::timeout(
+        Phase::Deadline,
+        "the probe took longer than the role's p95 limit",
+    )
 }

@@ -150,3 +150,21 @@ async fn without_traffic_the_canary_passes_on_probes_alone() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.memory.restorations(), [(1, 0)]);
 }
+
+/// A provider that does not heed the probe's token cap.
+#[tokio::test(start_paused = true)]
+async fn a_role_that_watches_first_tokens_needs_no_more_of_a_probe() {
+    let long = |first| steady(first).with_tokens(4).with_inter_token(ms(500));
+    let world = Plan::new(vec![long(200), steady(300)])
+        .policy(|p| {
+            p.signal = evenkeel_roster::Signal::FirstToken;
+            p.restore.probe_interval = Duration::from_secs(5);
+            p.restore.restore_after = 1;
+            p.restore.canary = vec![];
+        })
+        .build();
+    spike(&world).await;
+    world.set(0, long(200));
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(world.memory.restorations(), [(1, 0)]);
+}
