@@ -90,6 +90,21 @@ fn inv21_a_late_thread_counts_in_the_latest_slice_or_in_a_retired_one_and_never_
 }
 
 #[test]
+fn inv21_a_late_thread_never_counts_in_a_slice_that_nobody_recorded_in() {
+    model(|| {
+        let ring = Arc::new(Ring::new());
+        let latest = 5 * SLICES + 1;
+        race(
+            &ring,
+            |ring| ring.add(Limit::P95, 0, 0, true),
+            move |ring| ring.add(Limit::P95, 0, latest, true),
+        );
+        // The slices before the latest are live still, and must be empty.
+        assert_eq!(n95(&ring, latest), n95(&ring, latest + SLICES - 1));
+    });
+}
+
+#[test]
 fn inv21_a_reader_sees_no_count_of_a_slice_that_has_left() {
     model(|| {
         let ring = Arc::new(Ring::new());
