@@ -281,6 +281,25 @@ fn inv07_a_dropped_permit_comes_back_once_and_never_to_a_later_generation() {
 }
 
 #[test]
+fn inv08_a_success_that_races_with_a_failure_counts_before_it_or_not_at_all() {
+    loom::model(|| {
+        let config = BreakerConfig {
+            success_threshold: 2,
+            ..touchy()
+        };
+        let (breaker, again) = opened(config);
+        let (good, bad) = (admit(&breaker, again), admit(&breaker, again));
+        let (_, failed) = race(move || good.success(again), || bad.failure(again, None));
+        assert_eq!(
+            failed.transition.map(|transition| transition.to),
+            Some(State::Open)
+        );
+        let seen = breaker.snapshot(again);
+        assert_eq!((seen.trials_out, seen.trials_succeeded), (0, 0));
+    });
+}
+
+#[test]
 fn inv09_trials_that_time_out_reopen_once() {
     loom::model(|| {
         let (breaker, again) = opened(touchy());

@@ -95,6 +95,12 @@ impl CountWindow {
 
     pub(crate) fn record(&self, generation: u64, sample: Sample) -> Result<(), Over> {
         let ticket = self.take(generation)?;
+        self.put(generation, ticket, sample)
+    }
+
+    /// Replaces what the slot of `ticket` holds, unless a later ticket was faster by a whole ring: then the
+    /// outcome has left the window already.
+    fn put(&self, generation: u64, ticket: u64, sample: Sample) -> Result<(), Over> {
         let first = Tag::number(self.first.load(Ordering::Acquire), generation)?;
         let mark = match sample {
             Sample::Good => 0,
@@ -109,7 +115,6 @@ impl CountWindow {
         let replaced = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             (word >> 2 < ticket).then_some(ticket << 2 | mark)
         });
-        // Else a later ticket was faster by a whole ring: this outcome has left the window already.
         if let Ok(before) = replaced {
             self.shift(generation, first, before, mark);
         }
@@ -195,5 +200,33 @@ impl Sum {
     fn get(&self, generation: u64) -> Result<u64, Over> {
         let number = Tag::number(self.0.load(Ordering::Acquire), generation)?;
         Ok(if number > Tag::NUMBER / 2 { 0 } else { number })
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::{CountWindow, Sample};
+
+    #[test]
+    fn an_outcome_that_comes_a_whole_ring_late_counts_nothing() {
+        let window = CountWindow::new(2);
+        let late = window.take(0).unwrap();
+        for _ in 0..2 {
+            window.record(0, Sample::Good).unwrap();
+        }
+        window.put(0, late, Sample::Failure).unwrap();
+        assert_eq!(window.tally(0).unwrap().failures, 0);
+        window.record(0, Sample::Failure).unwrap();
+        assert_eq!(window.tally(0).unwrap().failures, 1);
+    }
+
+    #[test]
+    fn a_mark_may_leave_before_it_has_come() {
+        let window = CountWindow::new(1);
+        window.failures.add(0, super::Tag::NUMBER);
+        assert_eq!(window.tally(0).unwrap().failures, 0);
+        window.failures.add(0, 1);
+        window.record(0, Sample::Failure).unwrap();
+        assert_eq!(window.tally(0).unwrap().failures, 1);
     }
 }
