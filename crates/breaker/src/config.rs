@@ -113,7 +113,7 @@ impl BreakerConfig {
 }
 
 impl RateRule {
-    fn validate(&self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::unless_share("rate.failure_rate", self.failure_rate)?;
         ConfigError::unless_in("rate.min_calls", self.min_calls, 1..)?;
         match self.window {
@@ -125,10 +125,13 @@ impl RateRule {
                 ConfigError::unless_in("rate.min_calls", self.min_calls, 1..=calls)?;
             }
         }
-        if let Some(slow) = self.slow {
-            ConfigError::unless_share("rate.slow.rate", slow.rate)?;
-        }
-        Ok(())
+        self.slow.as_ref().map_or(Ok(()), SlowRule::validate)
+    }
+}
+
+impl SlowRule {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::unless_share("rate.slow.rate", self.rate).map(drop)
     }
 }
 

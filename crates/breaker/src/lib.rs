@@ -20,9 +20,15 @@ mod state;
 mod sync;
 mod timeline;
 mod token;
+#[cfg(feature = "tower")]
+pub mod tower;
+#[cfg(feature = "tracing")]
+mod traced;
 mod transition;
 mod verdict;
 mod window;
+#[cfg(feature = "serde")]
+mod written;
 
 pub use crate::{
     backoff::Backoff,
