@@ -16,4 +16,4 @@ mod socket;
 
 pub use crate::limits::Limits;
 pub use crate::log::LogObserver;
-pub use crate::server::{BindError, Server};
+pub use crate::server::{BindError, Server, worker_threads};

@@ -45,6 +45,7 @@ impl Cli {
 
 fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_multi_thread()
+        .worker_threads(evenkeel_gateway::worker_threads())
         .enable_all()
         .build()
         .context("cannot start the runtime")
