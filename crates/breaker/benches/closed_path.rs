@@ -1,4 +1,5 @@
-//! What a call through a closed breaker costs, beside the floor of an uncontended lock in the same run.
+//! What a call through a closed breaker costs: one admission and one success, beside other breakers and beside
+//! the floor of an uncontended lock in the same run.
 
 use std::{
     hint::black_box,
@@ -8,74 +9,136 @@ use std::{
 };
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use evenkeel_breaker::{Breaker, BreakerConfig, HedgeBudget, RateRule, RateWindow, RetryBudget};
+use evenkeel_breaker::{
+    Breaker, BreakerConfig, HedgeBudget, RateRule, RateWindow, RetryBudget, tower::BreakerLayer,
+};
+use tower::Layer;
+
+use self::handles::{Evenkeel, Failsafe, Handle, Recloser, Stack, judge, upstream};
+
+#[path = "closed_path/handles.rs"]
+mod handles;
+
+const KEYS: usize = 64;
 
 #[expect(clippy::disallowed_methods, reason = "a bench measures time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-fn breaker(window: RateWindow) -> Breaker {
-    let rate = Some(RateRule {
-        window,
-        ..RateRule::default()
-    });
+fn with_rate(rate: Option<RateRule>) -> Arc<Breaker> {
     let config = BreakerConfig {
         rate,
         ..BreakerConfig::default()
     };
-    Breaker::new(config, 1, now()).expect("valid settings")
+    Arc::new(Breaker::new(config, 1, now()).expect("valid settings"))
 }
 
-/// Time that `threads` take for `calls` calls each, all at once.
-fn together(threads: usize, calls: u64, call: impl Fn(u64) + Sync) -> Duration {
-    let barrier = Barrier::new(threads + 1);
-    thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    barrier.wait();
-                    (0..calls).for_each(&call);
-                })
-            })
-            .collect();
+fn breaker(window: RateWindow) -> Arc<Breaker> {
+    with_rate(Some(RateRule {
+        window,
+        ..RateRule::default()
+    }))
+}
+
+const TIME: RateWindow = RateWindow::Time(Duration::from_secs(60));
+const COUNT: RateWindow = RateWindow::Calls(100);
+
+fn proof_that_it_breaks(mut handle: impl Handle) {
+    assert!(handle.pass(true), "closed");
+    (0..200).for_each(|_| assert!(!handle.pass(false)));
+    assert!(!handle.pass(true), "open after 200 failures");
+}
+
+/// From the first of two threads' starts to the last one's end, for `calls` calls each.
+fn together<H: Handle>(handle: &H, calls: u64) -> Duration {
+    let barrier = Barrier::new(2);
+    let run = |mut own: H| {
         barrier.wait();
         let start = now();
-        for thread in running {
-            thread.join().expect("no call panics");
+        for _ in 0..calls {
+            assert!(own.pass(true));
         }
-        start.elapsed()
-    })
+        (start, now())
+    };
+    let (one, two) = (handle.clone(), handle.clone());
+    let (one, two) = thread::scope(|scope| {
+        let other = scope.spawn(|| run(one));
+        (run(two), other.join().expect("no call panics"))
+    });
+    one.1.max(two.1) - one.0.min(two.0)
 }
 
-fn one_thread(c: &mut Criterion) {
-    let mut group = c.benchmark_group("one thread");
-    let at = now();
-    let mutex = Mutex::new(0_u64);
-    group.bench_function("floor: std mutex lock and unlock", |b| {
-        b.iter(|| *black_box(&mutex).lock().expect("not poisoned") += 1);
-    });
-    let timed = breaker(RateWindow::Time(Duration::from_secs(60)));
-    group.bench_function("admit and success, time window", |b| {
-        b.iter(|| black_box(&timed).admit(at).map(|permit| permit.success(at)));
-    });
-    let counted = breaker(RateWindow::Calls(100));
-    group.bench_function("admit and success, count window", |b| {
-        b.iter(|| {
-            black_box(&counted)
-                .admit(at)
-                .map(|permit| permit.success(at))
+fn measure<H: Handle>(c: &mut Criterion, name: &str, make: impl Fn() -> H) {
+    let mut own = make();
+    c.benchmark_group("one thread")
+        .bench_function(name, |b| b.iter(|| black_box(&mut own).pass(true)));
+    let shared = make();
+    c.benchmark_group("two threads, one breaker")
+        .bench_function(name, |b| {
+            b.iter_custom(|calls| together(&shared, calls));
         });
+    let mut keyed: Vec<_> = (0..KEYS).map(|_| make()).collect();
+    let mut key = 0;
+    c.benchmark_group("64 breakers in turn")
+        .bench_function(name, |b| {
+            b.iter(|| {
+                key = (key + 1) % KEYS;
+                black_box(&mut keyed[key]).pass(true)
+            });
+        });
+}
+
+fn compare<H: Handle>(c: &mut Criterion, name: &str, make: impl Fn() -> H) {
+    proof_that_it_breaks(make());
+    measure(c, name, make);
+}
+
+fn calls(c: &mut Criterion) {
+    let at = now();
+    measure(c, "floor: std mutex", || Arc::new(Mutex::new(0_u64)));
+
+    compare(c, "evenkeel, in a row and 60 s window", || {
+        Evenkeel::new(breaker(TIME), move || at)
     });
-    let mixed = breaker(RateWindow::Time(Duration::from_secs(60)));
+    compare(c, "evenkeel, in a row and 100 calls", || {
+        Evenkeel::new(breaker(COUNT), move || at)
+    });
+    compare(c, "evenkeel, in a row", || {
+        Evenkeel::new(with_rate(None), move || at)
+    });
+    compare(c, "recloser, 100 calls", Recloser::new);
+    compare(c, "failsafe, in a row", Failsafe::in_a_row);
+
+    // These read the clock by themselves, or are made to.
+    compare(c, "evenkeel, in a row and 60 s window, clock", || {
+        Evenkeel::new(breaker(TIME), now)
+    });
+    compare(
+        c,
+        "failsafe, in a row and 30 s window, clock",
+        Failsafe::by_default,
+    );
+    compare(c, "evenkeel, tower service, clock", || {
+        Stack(BreakerLayer::new(breaker(TIME), now, judge).layer(upstream()))
+    });
+    compare(c, "tower-resilience, tower service, clock", || {
+        Stack(handles::tower_resilience())
+    });
+}
+
+fn parts(c: &mut Criterion) {
+    let mut group = c.benchmark_group("parts");
+    let at = now();
+    let mixed = breaker(TIME);
     mixed.admit(at).expect("closed").failure(at, None);
     group.bench_function("admit and success, failures in the window", |b| {
         b.iter(|| black_box(&mixed).admit(at).map(|permit| permit.success(at)));
     });
+    let shared = breaker(TIME);
     group.bench_function("admit and drop", |b| {
-        b.iter(|| black_box(black_box(&timed).admit(at)).is_ok());
+        b.iter(|| black_box(black_box(&shared).admit(at)).is_ok());
     });
-    let shared = Arc::new(breaker(RateWindow::Time(Duration::from_secs(60))));
     group.bench_function("admit_owned and success", |b| {
         b.iter(|| {
             black_box(&shared)
@@ -83,9 +146,7 @@ fn one_thread(c: &mut Criterion) {
                 .map(|permit| permit.success(at))
         });
     });
-    let open = breaker(RateWindow::Time(Duration::from_secs(60)));
-    open.force_open(at);
-    open.reset(at);
+    let open = breaker(TIME);
     open.trip(at);
     group.bench_function("refused while open", |b| {
         b.iter(|| black_box(&open).admit(at).is_err());
@@ -101,31 +162,12 @@ fn one_thread(c: &mut Criterion) {
     group.finish();
 }
 
-fn two_threads(c: &mut Criterion) {
-    let mut group = c.benchmark_group("two threads, one breaker");
-    let at = now();
-    let mutex = Mutex::new(0_u64);
-    group.bench_function("std mutex lock and unlock", |b| {
-        b.iter_custom(|calls| together(2, calls, |_| *mutex.lock().expect("not poisoned") += 1));
-    });
-    for (name, window) in [
-        (
-            "admit and success, time window",
-            RateWindow::Time(Duration::from_secs(60)),
-        ),
-        ("admit and success, count window", RateWindow::Calls(100)),
-    ] {
-        let breaker = breaker(window);
-        group.bench_function(name, |b| {
-            b.iter_custom(|calls| {
-                together(2, calls, |_| {
-                    breaker.admit(at).expect("closed").success(at);
-                })
-            });
-        });
-    }
-    group.finish();
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(50);
+    targets = calls, parts
 }
-
-criterion_group!(benches, one_thread, two_threads);
 criterion_main!(benches);
