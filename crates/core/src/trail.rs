@@ -135,6 +135,9 @@ pub struct AttemptRecord {
 pub enum Refusal {
     /// The model's or provider's breaker refuses; for how much longer.
     BreakerOpen(Duration),
+    /// The breaker is half-open and all its trials are out; how long at most
+    /// until it is asked again.
+    BreakerTrial(Duration),
     /// The rung's answers failed validation too often; for how much longer.
     SemanticBreakerOpen(Duration),
     /// After a rate limit; for how much longer.
@@ -171,7 +174,7 @@ impl Refusal {
     /// The reason as events, headers and errors name it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::BreakerOpen(_) => "breaker_open",
+            Self::BreakerOpen(_) | Self::BreakerTrial(_) => "breaker_open",
             Self::SemanticBreakerOpen(_) => "quality_gate",
             Self::Cooldown(_) => "cooldown",
             Self::Hold { .. } => "hold",
@@ -188,7 +191,10 @@ impl Refusal {
     /// How long until the rung may be asked again, where that is known.
     pub const fn retry_in(self) -> Option<Duration> {
         match self {
-            Self::BreakerOpen(d) | Self::SemanticBreakerOpen(d) | Self::Cooldown(d) => Some(d),
+            Self::BreakerOpen(d)
+            | Self::BreakerTrial(d)
+            | Self::SemanticBreakerOpen(d)
+            | Self::Cooldown(d) => Some(d),
             Self::Hold { remaining, .. } => Some(remaining),
             _ => None,
         }

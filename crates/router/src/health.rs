@@ -183,14 +183,13 @@ impl ModelHealth {
     fn broken(&self, now: Instant) -> Option<Refusal> {
         let refused = self.breaker.would_refuse(now);
         let refused = refused.or_else(|| self.provider.breaker.would_refuse(now));
-        refused.map(|r| Refusal::BreakerOpen(r.retry_in))
+        refused.map(refusal_of)
     }
 
     /// Permits of both breakers.
     pub(crate) fn admit(&self, now: Instant) -> Result<BreakerPermits, Refusal> {
-        let open = |r: evenkeel_breaker::Refused| Refusal::BreakerOpen(r.retry_in);
-        let model = self.breaker.admit_owned(now).map_err(open)?;
-        let provider = self.provider.breaker.admit_owned(now).map_err(open)?;
+        let model = self.breaker.admit_owned(now).map_err(refusal_of)?;
+        let provider = self.provider.breaker.admit_owned(now).map_err(refusal_of)?;
         Ok(BreakerPermits { model, provider })
     }
 
@@ -222,6 +221,14 @@ impl ModelHealth {
             let begins = self.hold.start(failure.class, until, now);
             begins.then_some(SetAside::ModelHold(lasting))
         }
+    }
+}
+
+fn refusal_of(refused: evenkeel_breaker::Refused) -> Refusal {
+    if refused.state == BreakerState::HalfOpen {
+        Refusal::BreakerTrial(refused.retry_in)
+    } else {
+        Refusal::BreakerOpen(refused.retry_in)
     }
 }
 

@@ -8,6 +8,9 @@ use evenkeel_core::{AttemptKind, Class, Refusal, TrailStep};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
+/// Shortest and longest pause before a rung on trial is asked again.
+const TRIAL_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
 impl Call {
     /// Whether this call has asked the rung already.
     fn tried(&self, rung: usize) -> bool {
@@ -144,7 +147,11 @@ impl Call {
         if self.start_next(kind, now).is_some() {
             return;
         }
-        if self.any_running() || self.wait_for_place(kind, now) || self.wait_for_cooldown(now) {
+        if self.any_running()
+            || self.wait_for_place(kind, now)
+            || self.wait_for_trial(kind, now)
+            || self.wait_for_cooldown(now)
+        {
             return;
         }
         self.end_exhausted(now);
@@ -160,20 +167,69 @@ impl Call {
         let Some(rung) = full(false).or_else(|| full(true)) else {
             return false;
         };
-        // One patience for all the queueing of a call.
-        let until = match self.queue_until {
-            Some(until) if until <= now => return false,
-            Some(until) => until,
-            None => self.patience(rung, now).ends_at.unwrap_or(self.deadline),
+        let Some(until) = self.may_queue_until(rung, now) else {
+            return false;
         };
-        self.queue_until = Some(until);
         let planned = Planned {
             rung,
             kind,
             at: now,
             repeats: None,
         };
-        self.queued = Some((planned, until.min(self.deadline)));
+        self.queued = Some((planned, until));
+        true
+    }
+
+    /// Until when this call may queue: one patience for all its queueing.
+    fn may_queue_until(&mut self, rung: usize, now: Instant) -> Option<Instant> {
+        let until = match self.queue_until {
+            Some(until) => until,
+            None => self.patience(rung, now).ends_at.unwrap_or(self.deadline),
+        };
+        let until = until.min(self.deadline);
+        self.queue_until = Some(until);
+        (until > now).then_some(until)
+    }
+
+    /// Waits a moment for a rung whose half-open breaker has all its trials
+    /// out: their end, soon, tells whether it takes calls again.
+    fn wait_for_trial(&mut self, kind: AttemptKind, now: Instant) -> bool {
+        let on_trial = |benched: bool| {
+            (0..self.role.rungs.len()).find(|&r| {
+                let refusal = self.refusal(r, now);
+                self.benched(r) == benched && matches!(refusal, Some(Refusal::BreakerTrial(_)))
+            })
+        };
+        let Some(rung) = on_trial(false).or_else(|| on_trial(true)) else {
+            return false;
+        };
+        let expected = self.role.rungs[rung].expected(self.measure, now);
+        let pause = (expected / 4).clamp(TRIAL_PAUSE.0, TRIAL_PAUSE.1);
+        if self
+            .may_queue_until(rung, now)
+            .is_none_or(|until| now + pause >= until)
+        {
+            return false;
+        }
+        let reason = "breaker_trial";
+        let again = matches!(
+            self.trail.steps.last(),
+            Some(TrailStep::Waited { reason: last, .. }) if *last == reason
+        );
+        if !again {
+            self.trail.steps.push(TrailStep::Waited {
+                rung,
+                wait: pause,
+                reason,
+                at: self.since(now),
+            });
+        }
+        self.planned = Some(Planned {
+            rung,
+            kind,
+            at: now + pause,
+            repeats: None,
+        });
         true
     }
 

@@ -370,3 +370,42 @@ async fn an_unreachable_provider_skips_its_other_models() {
         ]
     );
 }
+
+/// Both rungs come back from an outage at once, and more callers are there
+/// than trials: nobody is sent away while a trial is about to tell.
+#[tokio::test(start_paused = true)]
+async fn callers_beyond_the_trials_of_a_breaker_wait_for_their_end() {
+    let world = Plan::new(vec![failing(503), failing(503)])
+        .model(|_, model| {
+            model.breaker.open = Duration::from_secs(5);
+            model.breaker.jitter = 0.0;
+        })
+        .build();
+    for _ in 0..6 {
+        world.ask().await.unwrap_err();
+    }
+    world.set(0, steady(100));
+    world.set(1, steady(100));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let began = Instant::now();
+    let calls = (0..30).map(|_| world.ask());
+    for answer in futures_util::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    assert!(began.elapsed() < ms(500), "{:?}", began.elapsed());
+
+    // Where the trials fail, the others are told so within a patience.
+    for rung in [0, 1] {
+        world.set(rung, failing(503).with_fault_delay(ms(300)));
+    }
+    for _ in 0..6 {
+        world.ask().await.unwrap_err();
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let began = Instant::now();
+    let calls = (0..30).map(|_| world.ask());
+    for answer in futures_util::future::join_all(calls).await {
+        answer.unwrap_err();
+    }
+    assert!(began.elapsed() <= ms(1_000), "{:?}", began.elapsed());
+}
