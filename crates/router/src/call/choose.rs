@@ -4,12 +4,17 @@ use super::Call;
 use super::attempt::Planned;
 use crate::error::RungEndKind;
 use crate::health::Permits;
+use crate::rung::limits;
 use evenkeel_core::{AttemptKind, Class, Refusal, TrailStep};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Shortest and longest pause before a rung on trial is asked again.
 const TRIAL_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
+/// How many times T95 a call waits for trials: an answer as late as a healthy
+/// model's latest, and as much again until it is the call's turn.
+const TRIAL_PATIENCES: u32 = 2;
 
 impl Call {
     /// Whether this call has asked the rung already.
@@ -205,10 +210,12 @@ impl Call {
         };
         let expected = self.role.rungs[rung].expected(self.measure, now);
         let pause = (expected / 4).clamp(TRIAL_PAUSE.0, TRIAL_PAUSE.1);
-        if self
-            .may_queue_until(rung, now)
-            .is_none_or(|until| now + pause >= until)
-        {
+        let (t95, _) = limits(&self.role.policy, self.measure);
+        let until = *self.trial_until.get_or_insert_with(|| {
+            now.checked_add(t95.saturating_mul(TRIAL_PATIENCES))
+                .unwrap_or(now)
+        });
+        if now + pause >= until.min(self.deadline) {
             return false;
         }
         let reason = "breaker_trial";

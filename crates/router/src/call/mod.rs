@@ -78,6 +78,8 @@ pub(crate) struct Call {
     queued: Option<(Planned, Instant)>,
     /// Until when this call may queue, once it has.
     queue_until: Option<Instant>,
+    /// Until when this call may wait for breakers' trials, once it has.
+    trial_until: Option<Instant>,
     steps: VecDeque<Step>,
     hedges: usize,
     /// Same-rung retries made, by rung.
@@ -132,6 +134,7 @@ impl Call {
             planned: None,
             queued: None,
             queue_until: None,
+            trial_until: None,
             steps: VecDeque::new(),
             hedges: 0,
             retries: vec![0; role.rungs.len()],
