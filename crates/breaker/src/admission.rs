@@ -29,6 +29,12 @@ impl Breaker {
         }
     }
 
+    /// Whether calls are admitted at any time.
+    #[cfg(feature = "tower")]
+    pub(crate) fn flows(&self) -> bool {
+        matches!(self.current().state(), State::Closed | State::Disabled)
+    }
+
     #[cold]
     fn enter_unless_refused(&self, now: Instant) -> Result<Word, Refused> {
         loop {

@@ -86,7 +86,12 @@ where
     type Future = ResponseFuture<S::Future, C, J>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.refused = self.breaker.would_refuse((self.clock)());
+        // While calls flow the clock need not be read to know that none is refused.
+        self.refused = if self.breaker.flows() {
+            None
+        } else {
+            self.breaker.would_refuse((self.clock)())
+        };
         if self.refused.is_some() {
             return Poll::Ready(Ok(()));
         }
