@@ -51,6 +51,8 @@ fn proof_that_it_breaks(mut handle: impl Handle) {
 }
 
 /// From the first of two threads' starts to the last one's end, for `calls` calls each.
+///
+/// Both are new, as the workers of a pool once were: the breaker gives threads their stripes in turn.
 fn together<H: Handle>(handle: &H, calls: u64) -> Duration {
     let barrier = Barrier::new(2);
     let run = |mut own: H| {
@@ -61,10 +63,11 @@ fn together<H: Handle>(handle: &H, calls: u64) -> Duration {
         }
         (start, now())
     };
-    let (one, two) = (handle.clone(), handle.clone());
-    let (one, two) = thread::scope(|scope| {
-        let other = scope.spawn(|| run(one));
-        (run(two), other.join().expect("no call panics"))
+    let threads = [handle.clone(), handle.clone()];
+    let [one, two] = thread::scope(|scope| {
+        threads
+            .map(|own| scope.spawn(|| run(own)))
+            .map(|thread| thread.join().expect("no call panics"))
     });
     one.1.max(two.1) - one.0.min(two.0)
 }
