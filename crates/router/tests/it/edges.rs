@@ -205,18 +205,10 @@ fn back(plan: Plan) -> Plan {
     })
 }
 
-async fn ask_as(world: &World, session: &str) -> usize {
-    let context = CallContext {
-        session: Some(session.into()),
-        ..CallContext::default()
-    };
-    world.ask_with(context).await.unwrap().meta.rung
-}
-
 async fn spike(world: &World) {
     world.set(0, steady(10_000));
     for i in 0..10 {
-        ask_as(world, &format!("spike {i}")).await;
+        world.ask_as(&format!("spike {i}")).await;
     }
     assert_eq!(world.memory.substitutions().last(), Some(&(0, 1)));
     world.set(0, steady(200));
@@ -242,7 +234,7 @@ async fn a_canary_remembers_the_exceedances_of_its_whole_stage() {
     let mut session = None;
     for i in 0..20 {
         let name = format!("s{i}");
-        if ask_as(&world, &name).await == 0 {
+        if world.ask_as(&name).await == 0 {
             session = Some(name);
             break;
         }
@@ -251,11 +243,11 @@ async fn a_canary_remembers_the_exceedances_of_its_whole_stage() {
     // One slow call early, then few and quick ones: never 14 in one window of 20 s,
     // and not the 22 that clear one slow call until the stage's time is up.
     world.set(0, steady(5_000));
-    ask_as(&world, &session).await;
+    world.ask_as(&session).await;
     world.set(0, steady(200));
     for _ in 0..16 {
         sleep(secs(6)).await;
-        ask_as(&world, &session).await;
+        world.ask_as(&session).await;
     }
     let failed = world
         .memory
@@ -334,17 +326,17 @@ async fn refused_restoration(cooldown: Duration) -> World {
     let mut sessions = Vec::new();
     for i in 0..13 * 8 {
         let name = format!("session {i}");
-        if sessions.len() < 13 && ask_as(&world, &name).await == 0 {
+        if sessions.len() < 13 && world.ask_as(&name).await == 0 {
             sessions.push(name);
         }
     }
     let limits = async {
         sleep(ms(100)).await;
         world.set(0, Behaviour::failing(Fault::rate_limited(cooldown)));
-        assert_eq!(ask_as(&world, &sessions[1]).await, 1);
+        assert_eq!(world.ask_as(&sessions[1]).await, 1);
         world.set(0, steady(200));
     };
-    let (last, ()) = tokio::join!(ask_as(&world, &sessions[0]), limits);
+    let (last, ()) = tokio::join!(world.ask_as(&sessions[0]), limits);
     assert_eq!(last, 0, "the fourteenth");
     assert_eq!(world.memory.restorations(), []);
     world
@@ -369,7 +361,7 @@ async fn a_restoration_refused_until_its_evidence_is_gone_is_given_again_by_traf
     let world = refused_restoration(secs(40)).await;
     sleep(secs(45)).await;
     for i in 0..80 {
-        ask_as(&world, &format!("later {i}")).await;
+        world.ask_as(&format!("later {i}")).await;
     }
     assert_eq!(world.memory.restorations(), [(1, 0)]);
 }

@@ -1,7 +1,7 @@
 //! The way back: probes, canary, hysteresis.
 
 use crate::world::{Plan, World, ms, steady};
-use evenkeel_core::{CallContext, EventKind};
+use evenkeel_core::EventKind;
 use std::time::Duration;
 
 fn plan() -> Plan {
@@ -12,18 +12,10 @@ fn plan() -> Plan {
     })
 }
 
-async fn ask_as(world: &World, session: &str) -> usize {
-    let context = CallContext {
-        session: Some(session.into()),
-        ..CallContext::default()
-    };
-    world.ask_with(context).await.unwrap().meta.rung
-}
-
 async fn spike(world: &World) {
     world.set(0, steady(10_000));
     for i in 0..10 {
-        ask_as(world, &format!("spike {i}")).await;
+        world.ask_as(&format!("spike {i}")).await;
     }
     assert_eq!(world.memory.substitutions().last(), Some(&(0, 1)));
 }
@@ -32,7 +24,7 @@ async fn spike(world: &World) {
 async fn crowd(world: &World, n: usize) -> Vec<usize> {
     let mut rungs = Vec::new();
     for i in 0..n {
-        rungs.push(ask_as(world, &format!("session {i}")).await);
+        rungs.push(world.ask_as(&format!("session {i}")).await);
         tokio::time::sleep(ms(100)).await;
     }
     rungs
@@ -109,7 +101,7 @@ async fn a_session_moves_at_most_once_while_the_shares_rise() {
     let mut seen: Vec<Vec<usize>> = vec![Vec::new(); 20];
     for _ in 0..40 {
         for (i, moves) in seen.iter_mut().enumerate() {
-            moves.push(ask_as(&world, &format!("s{i}")).await);
+            moves.push(world.ask_as(&format!("s{i}")).await);
         }
         tokio::time::sleep(ms(500)).await;
     }

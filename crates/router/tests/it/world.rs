@@ -195,6 +195,15 @@ impl World {
         self.router.complete(ROLE, request, context).await
     }
 
+    /// Asks as one session; the rung that answered.
+    pub(crate) async fn ask_as(&self, session: &str) -> usize {
+        let context = CallContext {
+            session: Some(session.into()),
+            ..CallContext::default()
+        };
+        self.ask_with(context).await.unwrap().meta.rung
+    }
+
     pub(crate) async fn stream(&self) -> Result<AnswerStream, CallError> {
         let request = ChatRequest::user("hello");
         self.router
