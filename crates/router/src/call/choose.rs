@@ -27,14 +27,10 @@ impl Call {
         if self.tried(rung) {
             return Some(Refusal::Tried);
         }
-        let model = &self.role.rungs[rung].model;
-        let failed = self
-            .failed_providers
-            .iter()
-            .find(|(provider, _)| *provider == model.provider.name);
-        if let Some((_, class)) = failed {
-            return Some(Refusal::ProviderFailed(*class));
+        if let Some(refusal) = self.provider_failed(rung) {
+            return Some(refusal);
         }
+        let model = &self.role.rungs[rung].model;
         if let Some(window) = model.config.context_window {
             let needed = self.overflowed.map_or(self.tokens, |w| w.saturating_add(1));
             let needed = needed.max(self.tokens);
@@ -53,36 +49,38 @@ impl Call {
         self.role.rungs[rung].recovery.benched()
     }
 
+    /// Whether this call failed at the rung's provider in a way its models share.
+    fn provider_failed(&self, rung: usize) -> Option<Refusal> {
+        let provider = &self.role.rungs[rung].model.provider.name;
+        let failed = self.failed_providers.iter().find(|(p, _)| p == provider);
+        failed.map(|(_, class)| Refusal::ProviderFailed(*class))
+    }
+
+    /// The best rung, benched or not, of which `is` holds.
+    fn best(&self, benched: bool, is: impl Fn(usize) -> bool) -> Option<usize> {
+        (0..self.role.rungs.len()).find(|&r| self.benched(r) == benched && is(r))
+    }
+
+    fn usable(&self, rung: usize, now: Instant) -> bool {
+        !self.full(rung) && self.refusal(rung, now).is_none()
+    }
+
     /// The best rung other than `except` that could be asked now; benched
     /// rungs are passed over.
     pub(super) fn next_usable(&self, except: usize, now: Instant) -> Option<usize> {
-        (0..self.role.rungs.len()).find(|&rung| {
-            rung != except
-                && !self.benched(rung)
-                && !self.full(rung)
-                && self.refusal(rung, now).is_none()
-        })
+        self.best(false, |r| r != except && self.usable(r, now))
     }
 
     /// The best benched rung other than `except` that could be asked now.
     pub(super) fn last_resort(&self, except: usize, now: Instant) -> Option<usize> {
-        (0..self.role.rungs.len()).find(|&rung| {
-            rung != except
-                && self.benched(rung)
-                && !self.full(rung)
-                && self.refusal(rung, now).is_none()
-        })
+        self.best(true, |r| r != except && self.usable(r, now))
     }
 
     /// Why a rung that this call has asked can't be asked again. A cooldown
     /// does not keep it off: the retry keeps its own wait.
     pub(super) fn would_refuse_retry(&self, rung: usize, now: Instant) -> Option<Refusal> {
         let refusal = self.role.refusal_of_retry(rung, now, self.today);
-        refusal.or_else(|| {
-            let provider = &self.role.rungs[rung].model.provider.name;
-            let failed = self.failed_providers.iter().find(|(p, _)| p == provider);
-            failed.map(|(_, class)| Refusal::ProviderFailed(*class))
-        })
+        refusal.or_else(|| self.provider_failed(rung))
     }
 
     /// Permits for an attempt, with a place it has queued for if it has. A
@@ -164,12 +162,9 @@ impl Call {
 
     /// Queues for a rung that only lacks a free place, up to its patience.
     fn wait_for_place(&mut self, kind: AttemptKind, now: Instant) -> bool {
-        let full = |benched: bool| {
-            (0..self.role.rungs.len()).find(|&r| {
-                self.benched(r) == benched && self.full(r) && self.refusal(r, now).is_none()
-            })
-        };
-        let Some(rung) = full(false).or_else(|| full(true)) else {
+        let only_full = |r| self.full(r) && self.refusal(r, now).is_none();
+        let rung = self.best(false, only_full);
+        let Some(rung) = rung.or_else(|| self.best(true, only_full)) else {
             return false;
         };
         let Some(until) = self.may_queue_until(rung, now) else {
@@ -199,13 +194,9 @@ impl Call {
     /// Waits a moment for a rung whose half-open breaker has all its trials
     /// out: their end, soon, tells whether it takes calls again.
     fn wait_for_trial(&mut self, kind: AttemptKind, now: Instant) -> bool {
-        let on_trial = |benched: bool| {
-            (0..self.role.rungs.len()).find(|&r| {
-                let refusal = self.refusal(r, now);
-                self.benched(r) == benched && matches!(refusal, Some(Refusal::BreakerTrial(_)))
-            })
-        };
-        let Some(rung) = on_trial(false).or_else(|| on_trial(true)) else {
+        let on_trial = |r| matches!(self.refusal(r, now), Some(Refusal::BreakerTrial(_)));
+        let rung = self.best(false, on_trial);
+        let Some(rung) = rung.or_else(|| self.best(true, on_trial)) else {
             return false;
         };
         let expected = self.role.rungs[rung].expected(self.measure, now);
