@@ -105,6 +105,7 @@ impl Answer {
             },
             finish: self.finish,
             usage: Some(self.usage(tokens)),
+            adapted: Vec::new(),
             extra: Extra::default(),
         }
     }

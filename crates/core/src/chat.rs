@@ -1,16 +1,7 @@
-//! One chat request and its answer, in no provider's dialect.
+//! One chat request, in no provider's dialect.
 
+use crate::{Extra, Part, part::plain_text};
 use serde_json::{Map, Value};
-
-/// Fields of a wire format that have no neutral place. They travel with the
-/// request or answer and are written back only to a provider of the same dialect.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Extra {
-    /// The wire format they were read from (`openai`, `anthropic`, …).
-    pub dialect: &'static str,
-    /// The fields, in the order they were read.
-    pub fields: Map<String, Value>,
-}
 
 /// A chat request in neutral form.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,6 +22,10 @@ pub struct ChatRequest {
     pub max_output_tokens: Option<u64>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
+    /// How much the model may reason before it answers.
+    pub reasoning: Option<Reasoning>,
+    /// Who the caller's own user is, in the caller's words, for the provider's abuse checks.
+    pub user: Option<String>,
     /// Free key-value data of the caller.
     pub metadata: Map<String, Value>,
     /// What has no neutral place.
@@ -80,77 +75,6 @@ impl Message {
     pub fn plain_text(&self) -> String {
         plain_text(&self.parts)
     }
-}
-
-fn plain_text(parts: &[Part]) -> String {
-    parts
-        .iter()
-        .filter_map(|p| match p {
-            Part::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect()
-}
-
-/// A piece of a message or an answer.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Part {
-    /// Plain text.
-    Text(String),
-    /// An image.
-    Image(Image),
-    /// The model asks for a tool to be run.
-    ToolCall(ToolCall),
-    /// What a tool answered.
-    ToolResult(ToolResult),
-    /// The model's reasoning; not an answer.
-    Reasoning(ReasoningPart),
-    /// The model's own words of refusal.
-    Refusal(String),
-    /// A part of a wire format that has no neutral form.
-    Other(Extra),
-}
-
-/// An image, by address or inline as a `data:` URL.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Image {
-    /// `https:` or `data:` URL.
-    pub url: String,
-    /// Detail hint of the caller.
-    pub detail: Option<String>,
-}
-
-/// A tool call. `arguments` is kept as the text the model wrote: it may be
-/// invalid JSON, and it is never re-serialised.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ToolCall {
-    /// The call's id, as the model gave it.
-    pub id: String,
-    /// The tool.
-    pub name: String,
-    /// JSON text of the arguments; empty means `{}`.
-    pub arguments: String,
-}
-
-/// A tool's result.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolResult {
-    /// The id of the call it answers.
-    pub call_id: String,
-    /// Its content.
-    pub parts: Vec<Part>,
-    /// Whether the tool failed, where the wire format can say so.
-    pub is_error: bool,
-}
-
-/// Reasoning text and what a provider needs to get it back unchanged.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReasoningPart {
-    /// The text, possibly empty.
-    pub text: String,
-    /// The provider's signature over it.
-    pub signature: Option<String>,
 }
 
 /// A client-run tool.
@@ -209,6 +133,8 @@ pub struct Sampling {
     pub temperature: Option<f64>,
     /// Nucleus share, 0..1.
     pub top_p: Option<f64>,
+    /// How many of the likeliest tokens are drawn from.
+    pub top_k: Option<u64>,
     /// Presence penalty.
     pub presence_penalty: Option<f64>,
     /// Frequency penalty.
@@ -217,134 +143,62 @@ pub struct Sampling {
     pub seed: Option<i64>,
 }
 
-/// Why an answer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Finish {
-    /// The model was done.
-    Stop,
-    /// A stop text was met.
-    StopSequence,
-    /// The output cap was reached.
-    Length,
-    /// The model waits for tool results.
-    ToolUse,
-    /// The provider cut the answer.
-    ContentFilter,
-    /// The model refused.
-    Refusal,
-    /// The provider paused a long turn.
-    Pause,
-    /// The context window was full.
-    ContextWindow,
-    /// A value this version does not know; the answer is kept.
-    Unknown,
+/// How much a model may reason; what is none is left to the provider.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reasoning {
+    /// A level, where the caller named one.
+    pub effort: Option<Effort>,
+    /// A cap in tokens, where the caller named one; 0 means no reasoning.
+    pub budget_tokens: Option<u64>,
 }
 
-impl Finish {
-    /// The name used outside Rust.
+/// Levels of reasoning, least first. Models know some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effort {
+    /// No reasoning.
+    None,
+    /// As little as can be.
+    Minimal,
+    /// Little.
+    Low,
+    /// The middle.
+    Medium,
+    /// Much.
+    High,
+    /// More than much.
+    XHigh,
+    /// As much as can be.
+    Max,
+}
+
+impl Effort {
+    /// Every level, least first.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::XHigh,
+        Self::Max,
+    ];
+
+    /// The name used on the wire (`none`, `minimal`, `low`, …).
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Stop => "stop",
-            Self::StopSequence => "stop_sequence",
-            Self::Length => "length",
-            Self::ToolUse => "tool_use",
-            Self::ContentFilter => "content_filter",
-            Self::Refusal => "refusal",
-            Self::Pause => "pause",
-            Self::ContextWindow => "context_window",
-            Self::Unknown => "unknown",
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
         }
     }
-}
 
-/// Tokens of one answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// All input tokens, cached ones included.
-    pub input: u64,
-    /// All generated tokens, reasoning included.
-    pub output: u64,
-    /// Part of `input` read from the provider's cache.
-    pub cached: Option<u64>,
-    /// Part of `input` written to the provider's cache.
-    pub cache_write: Option<u64>,
-    /// Part of `output` spent on reasoning.
-    pub reasoning: Option<u64>,
-}
-
-/// A whole answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChatResponse {
-    /// The provider's id of the answer, possibly empty.
-    pub id: String,
-    /// The model that the answer says it comes from.
-    pub model: String,
-    /// Unix time in seconds the answer states, 0 where it states none.
-    pub created: u64,
-    /// Its content.
-    pub parts: Vec<Part>,
-    /// Why it ended.
-    pub finish: Finish,
-    /// Tokens, where reported.
-    pub usage: Option<Usage>,
-    /// Wire fields without a neutral place.
-    pub extra: Extra,
-}
-
-impl ChatResponse {
-    /// All text parts, one after the other.
-    pub fn plain_text(&self) -> String {
-        plain_text(&self.parts)
-    }
-
-    /// The tool calls, in order.
-    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.parts.iter().filter_map(|p| match p {
-            Part::ToolCall(call) => Some(call),
-            _ => None,
-        })
-    }
-
-    /// Checks that a complete answer is of use: it says something, calls
-    /// something or refuses, and the arguments of its calls parse.
-    ///
-    /// # Errors
-    /// [`Class::ContentFilter`] where the provider cut it, [`Class::Malformed`]
-    /// for tool arguments that are no JSON, [`Class::Semantic`] for an empty answer.
-    ///
-    /// [`Class::ContentFilter`]: crate::Class::ContentFilter
-    /// [`Class::Malformed`]: crate::Class::Malformed
-    /// [`Class::Semantic`]: crate::Class::Semantic
-    pub fn verify(&self) -> Result<(), crate::Failure> {
-        use crate::{Class, Failure};
-        if self.finish == Finish::ContentFilter {
-            return Err(Failure::new(
-                Class::ContentFilter,
-                "the provider's content filter ended the answer",
-            ));
-        }
-        for call in self.tool_calls() {
-            let text = call.arguments.trim();
-            if !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-                return Err(Failure::new(
-                    Class::Malformed,
-                    format!("arguments of the call to tool `{}` are not JSON", call.name),
-                ));
-            }
-        }
-        let says_something = self.parts.iter().any(|p| match p {
-            Part::Text(text) | Part::Refusal(text) => !text.trim().is_empty(),
-            Part::ToolCall(_) | Part::Image(_) | Part::Other(_) => true,
-            Part::ToolResult(_) | Part::Reasoning(_) => false,
-        });
-        if !says_something && self.finish != Finish::Refusal && self.finish != Finish::Pause {
-            return Err(Failure::new(
-                Class::Semantic,
-                format!("the answer is empty (finish {})", self.finish.as_str()),
-            ));
-        }
-        Ok(())
+    /// The level of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 }
 
@@ -425,56 +279,6 @@ fn part_tokens(part: &Part) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Class;
-
-    fn answer(parts: Vec<Part>, finish: Finish) -> ChatResponse {
-        ChatResponse {
-            id: String::new(),
-            model: "m".into(),
-            created: 0,
-            parts,
-            finish,
-            usage: None,
-            extra: Extra::default(),
-        }
-    }
-
-    #[test]
-    fn an_empty_answer_is_a_semantic_failure() {
-        for parts in [
-            vec![],
-            vec![Part::Text("  \n".into())],
-            vec![Part::Reasoning(ReasoningPart::default())],
-        ] {
-            let failure = answer(parts, Finish::Stop).verify().unwrap_err();
-            assert_eq!(failure.class, Class::Semantic);
-        }
-        assert!(
-            answer(vec![Part::Text("a".into())], Finish::Stop)
-                .verify()
-                .is_ok()
-        );
-    }
-
-    #[test]
-    fn tool_arguments_that_do_not_parse_are_malformed_and_empty_ones_are_fine() {
-        let call = |arguments: &str| {
-            answer(
-                vec![Part::ToolCall(ToolCall {
-                    id: "c".into(),
-                    name: "t".into(),
-                    arguments: arguments.into(),
-                })],
-                Finish::ToolUse,
-            )
-        };
-        assert_eq!(
-            call("{\"a\":").verify().unwrap_err().class,
-            Class::Malformed
-        );
-        assert!(call("").verify().is_ok());
-        assert!(call("{\"a\":1}").verify().is_ok());
-    }
 
     #[test]
     fn the_token_estimate_grows_with_the_text() {

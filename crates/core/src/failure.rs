@@ -200,6 +200,8 @@ pub struct Failure {
     pub status: Option<u16>,
     /// The provider's machine code, where one was received.
     pub code: Option<String>,
+    /// The field of the request that the provider names as the cause.
+    pub param: Option<String>,
     /// One line for the caller.
     pub message: String,
     /// False where the provider forbids asking the same model again
@@ -223,6 +225,7 @@ impl Failure {
             retry_after: None,
             status: None,
             code: None,
+            param: None,
             message: message.into(),
             same_model_may_help: true,
             capability_gap: false,

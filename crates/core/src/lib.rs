@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod answer;
 mod call;
 mod chat;
 mod clock;
@@ -8,14 +9,15 @@ mod failure;
 mod id;
 mod key;
 mod meta;
+mod part;
 mod provider;
 mod stream;
 mod trail;
 
+pub use crate::answer::{ChatResponse, Finish, Usage};
 pub use crate::call::{CallContext, ClockOverrides, Clocks, TraceContext};
 pub use crate::chat::{
-    ChatRequest, ChatResponse, Extra, Finish, Image, Message, Output, Part, ReasoningPart, Role,
-    Sampling, Tool, ToolCall, ToolChoice, ToolResult, Usage,
+    ChatRequest, Effort, Message, Output, Reasoning, Role, Sampling, Tool, ToolChoice,
 };
 pub use crate::clock::{Clock, SystemClock};
 pub use crate::event::{Event, EventKind, NoObserver, Observer, SubstitutionReason};
@@ -23,6 +25,7 @@ pub use crate::failure::{BoxError, Class, CountsOn, Failure, Phase, Scope};
 pub use crate::id::{CallId, InvalidModelId, ModelId};
 pub use crate::key::{KeySource, MissingKey};
 pub use crate::meta::{Meta, Route};
+pub use crate::part::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 pub use crate::provider::{EventStream, Provider, ProviderCall};
 pub use crate::stream::{Accumulator, Delta, StreamEvent};
 pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};

@@ -17,6 +17,11 @@ pub enum StreamEvent {
         /// Wire fields without a neutral place.
         extra: Extra,
     },
+    /// What the model could not be told as asked, a short line each. No progress.
+    Adapted(Vec<String>),
+    /// More wire fields of the answer without a neutral place; of a field that
+    /// comes again the later one holds. No progress.
+    Extra(Extra),
     /// Content: the only event that counts as progress.
     Delta(Delta),
     /// Why the answer ended; content is over.
@@ -57,6 +62,16 @@ pub enum Delta {
         /// The next piece of JSON text.
         fragment: String,
     },
+    /// Wire fields of a call without a neutral place, such as a provider's
+    /// signature over it. No content.
+    ToolCallExtra {
+        /// Which call.
+        index: usize,
+        /// The fields.
+        extra: Extra,
+    },
+    /// A part that comes in one piece: an image, or what has no neutral form.
+    Part(Part),
 }
 
 impl StreamEvent {
@@ -66,7 +81,7 @@ impl StreamEvent {
         match self {
             Self::Delta(Delta::Text(text) | Delta::Refusal(text)) => !text.is_empty(),
             Self::Delta(Delta::Reasoning(r)) => !r.text.is_empty(),
-            Self::Delta(Delta::ToolCallStart { .. }) => true,
+            Self::Delta(Delta::ToolCallStart { .. } | Delta::Part(_)) => true,
             Self::Delta(Delta::ToolCallArguments { fragment, .. }) => !fragment.is_empty(),
             _ => false,
         }
@@ -85,6 +100,7 @@ pub struct Accumulator {
     calls: Vec<usize>,
     finish: Option<Finish>,
     usage: Option<Usage>,
+    adapted: Vec<String>,
     ended: bool,
 }
 
@@ -103,6 +119,8 @@ impl Accumulator {
                 self.created = *created;
                 self.extra = extra.clone();
             }
+            StreamEvent::Adapted(notes) => self.adapted.extend_from_slice(notes),
+            StreamEvent::Extra(extra) => add(&mut self.extra, extra),
             StreamEvent::Delta(delta) => self.delta(delta),
             StreamEvent::Finish(finish) => self.finish = Some(*finish),
             StreamEvent::Usage(usage) => self.usage = Some(*usage),
@@ -126,6 +144,7 @@ impl Accumulator {
                     last.text.push_str(&piece.text);
                     if piece.signature.is_some() {
                         last.signature.clone_from(&piece.signature);
+                        last.dialect = piece.dialect;
                     }
                 }
                 _ => self.parts.push(Part::Reasoning(piece.clone())),
@@ -137,15 +156,29 @@ impl Accumulator {
                         id: id.clone(),
                         name: name.clone(),
                         arguments: String::new(),
+                        extra: Extra::default(),
                     }));
                 }
             }
             Delta::ToolCallArguments { index, fragment } => {
-                let part = self.calls.get(*index).and_then(|i| self.parts.get_mut(*i));
-                if let Some(Part::ToolCall(call)) = part {
+                if let Some(call) = self.call(*index) {
                     call.arguments.push_str(fragment);
                 }
             }
+            Delta::ToolCallExtra { index, extra } => {
+                if let Some(call) = self.call(*index) {
+                    add(&mut call.extra, extra);
+                }
+            }
+            Delta::Part(part) => self.parts.push(part.clone()),
+        }
+    }
+
+    fn call(&mut self, index: usize) -> Option<&mut ToolCall> {
+        let part = self.calls.get(index).and_then(|i| self.parts.get_mut(*i));
+        match part {
+            Some(Part::ToolCall(call)) => Some(call),
+            _ => None,
         }
     }
 
@@ -167,6 +200,7 @@ impl Accumulator {
                 parts: self.parts,
                 finish,
                 usage: self.usage,
+                adapted: self.adapted,
                 extra: self.extra,
             }),
             _ => Err(Failure::new(
@@ -174,6 +208,15 @@ impl Accumulator {
                 "the stream ended before the answer was complete",
             )),
         }
+    }
+}
+
+/// Adds fields of the same dialect; those of another one replace them all.
+fn add(to: &mut Extra, more: &Extra) {
+    if to.dialect == more.dialect {
+        to.fields.extend(more.fields.clone());
+    } else {
+        *to = more.clone();
     }
 }
 
@@ -197,7 +240,7 @@ mod tests {
             start(),
             StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
                 text: "hm".into(),
-                signature: None,
+                ..ReasoningPart::default()
             })),
             StreamEvent::Delta(Delta::Text("Ti".into())),
             StreamEvent::Delta(Delta::Text("de".into())),

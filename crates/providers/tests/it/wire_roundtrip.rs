@@ -71,6 +71,7 @@ fn call() -> impl Strategy<Value = ToolCall> {
             id,
             name,
             arguments,
+            extra: Extra::default(),
         }
     })
 }
@@ -79,7 +80,7 @@ fn reasoning() -> impl Strategy<Value = Part> {
     ".{1,20}".prop_map(|text| {
         Part::Reasoning(ReasoningPart {
             text,
-            signature: None,
+            ..ReasoningPart::default()
         })
     })
 }
@@ -178,6 +179,7 @@ fn sampling() -> impl Strategy<Value = Sampling> {
                 presence_penalty,
                 frequency_penalty,
                 seed,
+                top_k: None,
             },
         )
 }
@@ -214,6 +216,8 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
                     sampling,
                     max_output_tokens: cap,
                     stop,
+                    reasoning: None,
+                    user: None,
                     metadata,
                     extra,
                 }
@@ -278,6 +282,7 @@ fn chat_response() -> impl Strategy<Value = ChatResponse> {
                 parts,
                 finish,
                 usage,
+                adapted: Vec::new(),
                 extra,
             },
         )
@@ -314,7 +319,7 @@ fn events(response: &ChatResponse, size: usize) -> Vec<StreamEvent> {
             Part::Reasoning(r) => events.extend(pieces(&r.text).into_iter().map(|text| {
                 StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
                     text,
-                    signature: None,
+                    ..ReasoningPart::default()
                 }))
             })),
             Part::ToolCall(call) => {

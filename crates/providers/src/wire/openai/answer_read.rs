@@ -3,7 +3,7 @@
 use super::{extra, usage};
 use crate::wire::classify::{Reply, classify};
 use crate::wire::{Server, excerpt, json};
-use evenkeel_core::{ChatResponse, Class, Failure, Finish, Part, ReasoningPart, ToolCall};
+use evenkeel_core::{ChatResponse, Class, Extra, Failure, Finish, Part, ReasoningPart, ToolCall};
 use serde_json::{Map, Value, json};
 
 /// Reads the body of a 200 answer.
@@ -125,6 +125,7 @@ fn answer(
         parts,
         finish,
         usage,
+        adapted: Vec::new(),
         extra: extra(Map::new()),
     };
     keep_rest(&mut map, choice, message, raw_usage, &response);
@@ -177,7 +178,7 @@ fn parts(message: &mut Map<String, Value>, answer_id: &str) -> Vec<Part> {
     if let Some(text) = text {
         parts.push(Part::Reasoning(ReasoningPart {
             text,
-            signature: None,
+            ..ReasoningPart::default()
         }));
     }
     match message.shift_remove("content") {
@@ -225,6 +226,7 @@ pub(super) fn content_part(item: Value) -> Part {
         "thinking" => Some(Part::Reasoning(ReasoningPart {
             text: thinking(item.get("thinking")),
             signature: said("signature"),
+            dialect: super::DIALECT,
         })),
         _ => None,
     };
@@ -262,6 +264,7 @@ fn call_part(call: Value, answer_id: &str, position: usize) -> Part {
         },
         name: text(function.get("name").cloned()),
         arguments: arguments(function.get("arguments")),
+        extra: Extra::default(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::{RequestError, extra, messages_write};
-use evenkeel_core::{Image, Message, Part, ReasoningPart, Role, ToolCall, ToolResult};
+use evenkeel_core::{Extra, Image, Message, Part, ReasoningPart, Role, ToolCall, ToolResult};
 use serde_json::{Map, Value};
 
 pub(super) fn messages(items: Vec<Value>) -> Result<Vec<Message>, RequestError> {
@@ -120,7 +120,7 @@ fn assistant_parts(fields: &mut Fields) -> Result<Vec<Part>, RequestError> {
     if let Some(text) = reasoning(fields)? {
         parts.push(Part::Reasoning(ReasoningPart {
             text,
-            signature: None,
+            ..ReasoningPart::default()
         }));
     }
     parts.extend(content(fields)?.unwrap_or_default());
@@ -167,6 +167,7 @@ pub(super) fn tool_calls(raw: &Value, path: &str) -> Result<Vec<ToolCall>, Reque
                 id,
                 name: function.required_string("name")?,
                 arguments: function.string("arguments")?.unwrap_or_default(),
+                extra: Extra::default(),
             })
         })
         .collect()

@@ -67,6 +67,7 @@ fn read(mut fields: Fields) -> Result<ClientRequest, RequestError> {
         presence_penalty: fields.number("presence_penalty")?,
         frequency_penalty: fields.number("frequency_penalty")?,
         seed: fields.integer("seed")?,
+        top_k: None,
     };
     let max_output_tokens = max_output_tokens(&mut fields)?;
     let stop = stop(&mut fields)?;
@@ -81,6 +82,8 @@ fn read(mut fields: Fields) -> Result<ClientRequest, RequestError> {
             sampling,
             max_output_tokens,
             stop,
+            reasoning: None,
+            user: None,
             metadata,
             extra: extra(fields.rest()),
         },

@@ -109,7 +109,7 @@ impl StreamDecoder {
             let text = self.reasoning.join(&text, has_halves).into_owned();
             deltas.push(Delta::Reasoning(ReasoningPart {
                 text,
-                signature: None,
+                ..ReasoningPart::default()
             }));
         }
         match delta.get("content") {
@@ -181,7 +181,7 @@ impl StreamDecoder {
         events.extend(self.reasoning.finish().map(|c| {
             Delta::Reasoning(ReasoningPart {
                 text: left(c),
-                signature: None,
+                ..ReasoningPart::default()
             })
         }));
         let mut events = events.into_iter().map(StreamEvent::Delta).collect();
