@@ -5,6 +5,7 @@ use crate::document::error;
 use crate::script::Act;
 use evenkeel_core::{Failure, StreamEvent};
 use evenkeel_providers::Server;
+use evenkeel_providers::wire::EventDecoder;
 use evenkeel_providers::wire::openai::{StreamDecoder, StreamEncoder};
 use evenkeel_providers::wire::sse::{DONE, write_event};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! What a client is told about its endpoint.
 
 use crate::wire::Server;
-use crate::wire::openai::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_EVENT_BYTES};
+use crate::wire::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_EVENT_BYTES};
 use evenkeel_core::{Clock, KeySource, SystemClock};
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};

@@ -5,11 +5,9 @@ use crate::config::{Endpoint, Limits, OpenAiConfig, OpenAiOptions, ProviderConfi
 use crate::connection::{Connector, Pooling};
 use crate::encoding::Decoding;
 use crate::transport::Transport;
-use crate::wire::Server;
 use crate::wire::classify::{Reply, classify};
-use crate::wire::openai::{
-    StreamDecoder, StreamLimits, decode_answer, encode_request_for, events_of,
-};
+use crate::wire::openai::{StreamDecoder, decode_answer, encode_request_for};
+use crate::wire::{EventDecoder, Server, StreamLimits, events_of};
 use bytes::Bytes;
 use evenkeel_core::{
     Accumulator, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Provider,

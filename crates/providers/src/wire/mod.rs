@@ -1,10 +1,21 @@
 //! Wire formats, in both directions and without I/O.
 
 pub mod classify;
+mod decoder;
+mod encoded;
+mod events;
 mod excerpt;
+mod fields;
 mod json;
+mod limits;
 pub mod openai;
+mod request;
 mod server;
 pub mod sse;
 
+pub use crate::wire::decoder::EventDecoder;
+pub use crate::wire::encoded::Encoded;
+pub use crate::wire::events::events_of;
+pub use crate::wire::limits::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_EVENT_BYTES, StreamLimits};
+pub use crate::wire::request::{ClientRequest, RequestError};
 pub use crate::wire::server::Server;

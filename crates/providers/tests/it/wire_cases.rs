@@ -2,7 +2,8 @@
 
 use evenkeel_core::{Accumulator, ChatResponse, Class, Delta, Failure, Finish, StreamEvent};
 use evenkeel_providers::Server;
-use evenkeel_providers::wire::openai::{StreamDecoder, StreamLimits, decode_response};
+use evenkeel_providers::wire::openai::{StreamDecoder, decode_response};
+use evenkeel_providers::wire::{EventDecoder, StreamLimits};
 use serde_json::json;
 
 fn decode(pieces: &[&str]) -> Vec<Result<StreamEvent, Failure>> {

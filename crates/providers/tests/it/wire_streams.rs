@@ -3,6 +3,7 @@
 
 use crate::fixtures::{self, Fixture};
 use evenkeel_core::{Accumulator, ChatResponse, Class, Delta, Failure, Finish, Part, StreamEvent};
+use evenkeel_providers::wire::EventDecoder;
 use evenkeel_providers::wire::openai::{StreamDecoder, decode_response};
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
 //! Messages: JSON to neutral form.
 
-use super::fields::Fields;
-use super::{RequestError, extra, messages_write};
+use super::{extra, messages_write};
+use crate::wire::RequestError;
+use crate::wire::fields::Fields;
 use evenkeel_core::{Extra, Image, Message, Part, ReasoningPart, Role, ToolCall, ToolResult};
 use serde_json::{Map, Value};
 

@@ -9,28 +9,23 @@
 //! field's own name; it is written back as long as it still says the same as
 //! the neutral value, so an edited message is never sent in its old words.
 
-mod answer_events;
 mod answer_read;
 mod answer_write;
 mod error;
-mod fields;
 mod messages_read;
 mod messages_write;
 mod request_read;
 mod request_write;
 mod stream_calls;
-mod stream_limits;
 mod stream_read;
 mod stream_write;
 mod usage;
 
-pub(crate) use answer_events::events_of;
 pub use answer_read::{decode_answer, decode_response};
 pub use answer_write::encode_response;
-pub use error::{RequestError, encode_error};
-pub use request_read::{ClientRequest, decode_request};
+pub use error::encode_error;
+pub use request_read::decode_request;
 pub use request_write::{encode_request, encode_request_for};
-pub use stream_limits::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_EVENT_BYTES, StreamLimits};
 pub use stream_read::StreamDecoder;
 pub use stream_write::StreamEncoder;
 

@@ -1,23 +1,11 @@
 //! A client's request: JSON to neutral form.
 
-use super::fields::Fields;
-use super::{RequestError, extra, messages_read};
+use super::{extra, messages_read};
+use crate::wire::fields::Fields;
 use crate::wire::json;
+use crate::wire::{ClientRequest, RequestError};
 use evenkeel_core::{ChatRequest, Output, Sampling, Tool, ToolChoice};
 use serde_json::{Map, Value};
-
-/// A client's request and what it says beside it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClientRequest {
-    /// The request itself.
-    pub request: ChatRequest,
-    /// The `model` field: at the gateway, a role.
-    pub model: String,
-    /// Whether a stream is asked for.
-    pub stream: bool,
-    /// Whether the stream is to end with a usage chunk.
-    pub include_usage: bool,
-}
 
 /// Reads a request body.
 ///

@@ -2,14 +2,12 @@
 
 mod chunk;
 
-use super::answer_events::events_of;
 use super::answer_read;
 use super::stream_calls::Calls;
-use super::stream_limits::StreamLimits;
 use crate::wire::classify::{Reply, classify};
 use crate::wire::json::{self, Joiner};
 use crate::wire::sse::{self, Item};
-use crate::wire::{Server, excerpt};
+use crate::wire::{EventDecoder, Server, StreamLimits, events_of, excerpt};
 use evenkeel_core::{Class, Failure, Finish, StreamEvent};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
@@ -101,9 +99,10 @@ impl StreamDecoder {
         self.key = key;
         self
     }
+}
 
-    /// Takes the next bytes.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<StreamEvent, Failure>> {
+impl EventDecoder for StreamDecoder {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Result<StreamEvent, Failure>> {
         let mut out = Out::new();
         if self.over {
             return out;
@@ -126,8 +125,7 @@ impl StreamDecoder {
         out
     }
 
-    /// Ends the stream: nothing more will come.
-    pub fn finish(&mut self) -> Vec<Result<StreamEvent, Failure>> {
+    fn finish(&mut self) -> Vec<Result<StreamEvent, Failure>> {
         let mut out = Out::new();
         if self.over {
             return out;
@@ -141,16 +139,16 @@ impl StreamDecoder {
         out
     }
 
-    /// Whether the answer is complete but for its terminator.
-    pub fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Whether the last event was given.
-    pub fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.over
     }
+}
 
+impl StreamDecoder {
     fn failure(&self, class: Class, message: &str) -> Failure {
         Reply::in_answer(self.server, b"")
             .with_key(self.key.as_ref())

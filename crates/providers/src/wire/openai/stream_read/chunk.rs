@@ -2,7 +2,7 @@
 
 use super::{Out, StreamDecoder};
 use crate::wire::classify::Reply;
-use crate::wire::openai::answer_events::delta_of;
+use crate::wire::events::delta_of;
 use crate::wire::openai::answer_read::{self, Reason};
 use crate::wire::openai::{extra, usage};
 use evenkeel_core::{Class, Delta, Finish, ReasoningPart, StreamEvent};

@@ -1,16 +1,16 @@
 //! Typed reading of an object's fields, with the path of each in every error.
 
-use super::RequestError;
+use crate::wire::RequestError;
 use serde_json::{Map, Value};
 
 /// An object whose known fields are taken one by one; what is left is unknown.
-pub(super) struct Fields {
+pub(crate) struct Fields {
     map: Map<String, Value>,
     path: String,
 }
 
 impl Fields {
-    pub(super) fn new(map: Map<String, Value>, path: impl Into<String>) -> Self {
+    pub(crate) fn new(map: Map<String, Value>, path: impl Into<String>) -> Self {
         Self {
             map,
             path: path.into(),
@@ -18,7 +18,7 @@ impl Fields {
     }
 
     /// The object in `value`.
-    pub(super) fn of(value: Value, path: impl Into<String>) -> Result<Self, RequestError> {
+    pub(crate) fn of(value: Value, path: impl Into<String>) -> Result<Self, RequestError> {
         let path = path.into();
         match value {
             Value::Object(map) => Ok(Self::new(map, path)),
@@ -26,7 +26,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.to_owned()
         } else {
@@ -35,20 +35,20 @@ impl Fields {
     }
 
     /// What was not taken.
-    pub(super) fn rest(self) -> Map<String, Value> {
+    pub(crate) fn rest(self) -> Map<String, Value> {
         self.map
     }
 
-    pub(super) fn keep(&mut self, name: &str, value: Value) {
+    pub(crate) fn keep(&mut self, name: &str, value: Value) {
         self.map.insert(name.to_owned(), value);
     }
 
-    pub(super) fn peek(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
         self.map.get(name).filter(|v| !v.is_null())
     }
 
     /// The field; null counts as absent.
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.map.shift_remove(name).filter(|v| !v.is_null())
     }
 
@@ -67,7 +67,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn string(&mut self, name: &str) -> Result<Option<String>, RequestError> {
+    pub(crate) fn string(&mut self, name: &str) -> Result<Option<String>, RequestError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -79,28 +79,28 @@ impl Fields {
         }
     }
 
-    pub(super) fn required_string(&mut self, name: &str) -> Result<String, RequestError> {
+    pub(crate) fn required_string(&mut self, name: &str) -> Result<String, RequestError> {
         self.string(name)?
             .ok_or_else(|| RequestError::missing(self.path(name)))
     }
 
-    pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>, RequestError> {
+    pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, RequestError> {
         self.typed(name, "a number", Value::as_f64)
     }
 
-    pub(super) fn integer(&mut self, name: &str) -> Result<Option<i64>, RequestError> {
+    pub(crate) fn integer(&mut self, name: &str) -> Result<Option<i64>, RequestError> {
         self.typed(name, "an integer", Value::as_i64)
     }
 
-    pub(super) fn count(&mut self, name: &str) -> Result<Option<u64>, RequestError> {
+    pub(crate) fn count(&mut self, name: &str) -> Result<Option<u64>, RequestError> {
         self.typed(name, "an integer of 0 or more", Value::as_u64)
     }
 
-    pub(super) fn boolean(&mut self, name: &str) -> Result<Option<bool>, RequestError> {
+    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, RequestError> {
         self.typed(name, "a boolean", Value::as_bool)
     }
 
-    pub(super) fn object(
+    pub(crate) fn object(
         &mut self,
         name: &str,
     ) -> Result<Option<Map<String, Value>>, RequestError> {
@@ -115,7 +115,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn array(&mut self, name: &str) -> Result<Option<Vec<Value>>, RequestError> {
+    pub(crate) fn array(&mut self, name: &str) -> Result<Option<Vec<Value>>, RequestError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items)),

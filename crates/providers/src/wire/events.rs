@@ -3,7 +3,7 @@
 use evenkeel_core::{ChatResponse, Delta, Part, StreamEvent};
 
 /// A whole answer as the events of a stream, without its end.
-pub(crate) fn events_of(response: &ChatResponse) -> Vec<StreamEvent> {
+pub fn events_of(response: &ChatResponse) -> Vec<StreamEvent> {
     let mut events = vec![StreamEvent::Start {
         id: response.id.clone(),
         model: response.model.clone(),
@@ -24,6 +24,12 @@ pub(crate) fn events_of(response: &ChatResponse) -> Vec<StreamEvent> {
                     fragment: call.arguments.clone(),
                 }));
             }
+            if !call.extra.fields.is_empty() {
+                events.push(StreamEvent::Delta(Delta::ToolCallExtra {
+                    index: calls,
+                    extra: call.extra.clone(),
+                }));
+            }
             calls += 1;
         } else {
             events.extend(delta_of(part.clone()).map(StreamEvent::Delta));
@@ -35,7 +41,7 @@ pub(crate) fn events_of(response: &ChatResponse) -> Vec<StreamEvent> {
 }
 
 /// A part as one piece of a stream; none where a stream has no piece for it.
-pub(super) fn delta_of(part: Part) -> Option<Delta> {
+pub(crate) fn delta_of(part: Part) -> Option<Delta> {
     match part {
         Part::Text(text) => Some(Delta::Text(text)),
         Part::Refusal(text) => Some(Delta::Refusal(text)),
