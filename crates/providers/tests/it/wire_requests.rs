@@ -4,9 +4,8 @@
 use crate::fixtures;
 use evenkeel_core::{ChatRequest, Message, Output, Part, Role, ToolChoice};
 use evenkeel_providers::Server;
-use evenkeel_providers::wire::openai::{
-    RequestError, decode_request, encode_request, encode_request_for,
-};
+use evenkeel_providers::wire::RequestError;
+use evenkeel_providers::wire::openai::{decode_request, encode_request, encode_request_for};
 use serde_json::{Value, json};
 
 fn decode(body: &Value) -> ChatRequest {

@@ -6,6 +6,7 @@ use evenkeel_core::{
     Value,
 };
 use evenkeel_providers::Server;
+use evenkeel_providers::wire::EventDecoder;
 use evenkeel_providers::wire::openai::{
     DIALECT, StreamDecoder, StreamEncoder, decode_request, decode_response, encode_request,
     encode_response,
