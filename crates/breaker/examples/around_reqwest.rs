@@ -1,7 +1,6 @@
-//! A breaker around an HTTP client's calls to an upstream that is overloaded for a while and says so.
+//! A breaker around reqwest's calls to an upstream that is overloaded for a while and says so.
 //!
-//! `cargo run -p evenkeel-breaker --example around_an_http_client`: loopback only, some three seconds. The
-//! client is hyper-util's; around any other (reqwest's, say) `call` has the same shape.
+//! `cargo run -p evenkeel-breaker --example around_reqwest`: loopback only, some three seconds.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::{
@@ -9,13 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use evenkeel_breaker::{Breaker, BreakerConfig, Refused};
-use http::{HeaderMap, StatusCode, Uri, header::RETRY_AFTER};
-use http_body_util::{BodyExt, Empty};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+use reqwest::{
+    Client, StatusCode,
+    header::{HeaderMap, RETRY_AFTER},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -23,7 +19,6 @@ use tokio::{
     time::sleep,
 };
 
-type HttpClient = Client<HttpConnector, Empty<Bytes>>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 fn now() -> Instant {
@@ -32,27 +27,28 @@ fn now() -> Instant {
 
 /// The permit is held until the body is there. A `?` before that drops it, which counts as nothing: failures
 /// are told, not dropped.
-async fn call(breaker: &Breaker, client: &HttpClient, uri: Uri) -> Result<Bytes, BoxError> {
+async fn call(breaker: &Breaker, client: &Client, url: &str) -> Result<String, BoxError> {
     let permit = breaker.admit(now())?;
-    let (head, body) = match client.get(uri).await {
-        Ok(response) => response.into_parts(),
+    let response = match client.get(url).send().await {
+        Ok(response) => response,
         Err(error) => {
             permit.failure(now(), None);
             return Err(error.into());
         }
     };
-    if head.status.is_server_error() {
-        permit.failure(now(), retry_after(&head.headers));
-        return Err(head.status.to_string().into());
+    let status = response.status();
+    if status.is_server_error() {
+        permit.failure(now(), retry_after(response.headers()));
+        return Err(status.to_string().into());
     }
-    if head.status.is_client_error() {
+    if status.is_client_error() {
         permit.ignore();
-        return Err(head.status.to_string().into());
+        return Err(status.to_string().into());
     }
-    match body.collect().await {
+    match response.text().await {
         Ok(body) => {
             permit.success(now());
-            Ok(body.to_bytes())
+            Ok(body)
         }
         Err(error) => {
             permit.failure(now(), None);
@@ -90,7 +86,7 @@ async fn upstream(listener: TcpListener) -> Result<(), BoxError> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let uri: Uri = format!("http://{}/", listener.local_addr()?).parse()?;
+    let url = format!("http://{}/", listener.local_addr()?);
     let config = BreakerConfig {
         failure_threshold: 3,
         open: Duration::from_millis(200),
@@ -98,13 +94,17 @@ async fn main() -> Result<(), BoxError> {
     };
     let breaker = Breaker::new(config, 1, now())?
         .with_listener(|change| println!("           breaker: {change}"));
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    // The client's own retries would hide failures from the breaker, and a proxy the upstream.
+    let client = Client::builder()
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .build()?;
     let start = now();
     let calls = async {
         while start.elapsed() < Duration::from_secs(3) {
             let at = start.elapsed().as_millis();
-            match call(&breaker, &client, uri.clone()).await {
-                Ok(body) => println!("{at:>5} ms   {}", String::from_utf8_lossy(&body)),
+            match call(&breaker, &client, &url).await {
+                Ok(body) => println!("{at:>5} ms   {body}"),
                 Err(error) if error.is::<Refused>() => println!("{at:>5} ms   not called: {error}"),
                 Err(error) => println!("{at:>5} ms   {error}"),
             }
