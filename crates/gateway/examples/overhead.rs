@@ -3,8 +3,11 @@
 //! gateway. The relay is the floor: one more process on the way costs its
 //! wake-ups whatever it does.
 //!
+//! One call at a time, at three paces: with a pause that lets the machine fall
+//! asleep between two calls, with a short one, and with none.
+//!
 //! `cargo run --release -p evenkeel-gateway --example overhead -- [ROUNDS]`
-//! prints one JSON line: medians in milliseconds.
+//! prints one JSON line for each pace: medians in milliseconds.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -25,8 +28,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Between two requests: low load, so that every call finds all asleep.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Pauses between two calls. After the first every cache is cold and the cores
+/// sleep; the second is some 180 calls a second; the last is one caller who
+/// asks again as soon as it has its answer.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(5),
+    Duration::ZERO,
+];
+/// Calls of each target that come before the measured ones.
+const WARM_UP: usize = 20;
 
 type Http = Client<HttpConnector, Full<Bytes>>;
 
@@ -60,14 +71,17 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let medians = runtime.block_on(measure(rounds, [&upstream, &relay, &gateway]))?;
-    let [direct, relayed, through] = medians;
-    let line = json!({
-        "rounds": rounds, "direct_ms": direct, "relay_ms": relayed, "gateway_ms": through,
-        "relay_adds_ms": relayed - direct, "gateway_adds_ms": through - direct,
-        "gateway_over_relay_ms": through - relayed,
-    });
-    writeln!(std::io::stdout().lock(), "{line}")?;
+    for pause in PAUSES {
+        let medians = runtime.block_on(measure(rounds, pause, [&upstream, &relay, &gateway]))?;
+        let [direct, relayed, through] = medians;
+        let line = json!({
+            "pause_ms": pause.as_millis(), "rounds": rounds, "direct_ms": thousandths(direct),
+            "relay_adds_ms": thousandths(relayed - direct),
+            "gateway_adds_ms": thousandths(through - direct),
+            "gateway_over_relay_ms": thousandths(through - relayed),
+        });
+        writeln!(std::io::stdout().lock(), "{line}")?;
+    }
     Ok(())
 }
 
@@ -143,26 +157,32 @@ primary = "up/main"
 }
 
 /// The median of each target, asked in turn.
-async fn measure(rounds: usize, bases: [&str; 3]) -> anyhow::Result<[f64; 3]> {
+async fn measure(rounds: usize, pause: Duration, bases: [&str; 3]) -> anyhow::Result<[f64; 3]> {
     let client: Http = Client::builder(TokioExecutor::new()).build_http();
     let mut uris = Vec::new();
     for base in bases {
         uris.push(format!("{base}/chat/completions").parse::<Uri>()?);
     }
     let mut times: [Vec<f64>; 3] = Default::default();
-    for round in 0..rounds + 20 {
+    for round in 0..rounds + WARM_UP {
         for (uri, times) in uris.iter().zip(&mut times) {
-            sleep(PAUSE).await;
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
             let took = ask(&client, uri).await?;
-            if round >= 20 {
+            if round >= WARM_UP {
                 times.push(took.as_secs_f64() * 1e3);
             }
         }
     }
     Ok(times.map(|mut all| {
         all.sort_by(f64::total_cmp);
-        (all[all.len() / 2] * 1e3).round() / 1e3
+        all[all.len() / 2]
     }))
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 async fn ask(client: &Http, uri: &Uri) -> anyhow::Result<Duration> {
