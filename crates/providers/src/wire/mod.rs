@@ -1,5 +1,7 @@
 //! Wire formats, in both directions and without I/O.
 
+mod adapted;
+mod call_ids;
 pub mod classify;
 mod decoder;
 mod encoded;
@@ -12,6 +14,7 @@ pub mod openai;
 mod request;
 mod server;
 pub mod sse;
+mod tool_names;
 
 pub use crate::wire::decoder::EventDecoder;
 pub use crate::wire::encoded::Encoded;

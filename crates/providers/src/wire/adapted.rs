@@ -1,0 +1,111 @@
+//! What a format could not say as asked, in the same words for every format.
+//!
+//! One short line each, `what: what was done with it`. The first half is a
+//! field of ours or a word of ours, never the caller's text.
+
+use evenkeel_core::{Extra, Part};
+
+/// The lines of one request, each told once.
+#[derive(Debug, Default)]
+pub(crate) struct Adapted(Vec<String>);
+
+/// Names under which a request's `extra` keeps the written form of something
+/// that has a neutral place; the neutral value is what other formats write.
+const WRITTEN_FORMS: [&str; 6] = [
+    "response_format",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "generationConfig",
+    "toolConfig",
+];
+/// Longest field name that is told.
+const MAX_NAME: usize = 64;
+
+impl Adapted {
+    /// Adds `what: done`.
+    pub(crate) fn note(&mut self, what: &str, done: &str) {
+        let line = format!("{what}: {done}");
+        if !self.0.contains(&line) {
+            self.0.push(line);
+        }
+    }
+
+    /// `what` has no place in the format.
+    pub(crate) fn left_out(&mut self, what: &str) {
+        self.note(what, "not known to this provider, left out");
+    }
+
+    /// `what` is outside of what the provider takes; the nearest was sent.
+    pub(crate) fn clamped(&mut self, what: &str) {
+        self.note(
+            what,
+            "outside of this provider's range, sent as its nearest",
+        );
+    }
+
+    /// The fields of another format's request that this one cannot hold.
+    pub(crate) fn foreign_fields(&mut self, extra: &Extra, own: &str) {
+        if extra.dialect == own {
+            return;
+        }
+        for name in extra.fields.keys() {
+            if WRITTEN_FORMS.contains(&name.as_str()) {
+                continue;
+            }
+            let plain = name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            if plain && name.len() <= MAX_NAME {
+                self.left_out(name);
+            } else {
+                self.left_out("an unknown field");
+            }
+        }
+    }
+
+    /// A part that only the provider that made it can read.
+    pub(crate) fn foreign_part(&mut self, part: &Part) {
+        match part {
+            Part::Reasoning(_) => self.note("reasoning of another provider", "left out"),
+            _ => self.note("a part of another provider's format", "left out"),
+        }
+    }
+
+    /// The lines.
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_line_is_told_once_and_never_holds_the_callers_text() {
+        let mut adapted = Adapted::default();
+        adapted.left_out("seed");
+        adapted.left_out("seed");
+        let serde_json::Value::Object(fields) =
+            json!({"logit_bias": {}, "my secret: do not tell": 1, "max_tokens": 5})
+        else {
+            panic!("an object")
+        };
+        let extra = Extra {
+            dialect: "openai",
+            fields,
+        };
+        adapted.foreign_fields(&extra, "gemini");
+        adapted.foreign_fields(&extra, "openai");
+        assert_eq!(
+            adapted.into_lines(),
+            [
+                "seed: not known to this provider, left out",
+                "logit_bias: not known to this provider, left out",
+                "an unknown field: not known to this provider, left out",
+            ]
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Ids of tool calls, where a format allows fewer than other providers give.
+
+use evenkeel_core::{Message, Part};
+use std::collections::{HashMap, HashSet};
+
+/// Rewrites the ids that `allows` refuses, in calls and results alike, to what
+/// `make` gives for an id and a number of attempt; two ids never become one.
+/// True where any was rewritten.
+pub(crate) fn rewrite(
+    messages: &mut [Message],
+    allows: impl Fn(&str) -> bool,
+    make: impl Fn(&str, u32) -> String,
+) -> bool {
+    let mut taken: HashSet<String> = HashSet::new();
+    each(messages, &mut |id| {
+        if allows(id) {
+            taken.insert(id.clone());
+        }
+    });
+    let mut rewritten: HashMap<String, String> = HashMap::new();
+    each(messages, &mut |id| {
+        if allows(id) {
+            return;
+        }
+        if let Some(new) = rewritten.get(id) {
+            id.clone_from(new);
+            return;
+        }
+        let free = (0..).map(|n| make(id, n)).find(|new| !taken.contains(new));
+        if let Some(new) = free {
+            taken.insert(new.clone());
+            rewritten.insert(std::mem::replace(id, new.clone()), new);
+        }
+    });
+    !rewritten.is_empty()
+}
+
+fn each(messages: &mut [Message], with: &mut impl FnMut(&mut String)) {
+    for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
+        match part {
+            Part::ToolCall(call) => with(&mut call.id),
+            Part::ToolResult(result) => with(&mut result.call_id),
+            _ => {}
+        }
+    }
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll and Vo, draft-eastlake-fnv): the same id gives
+/// the same hash in every process, which a randomly keyed hash does not.
+pub(crate) fn hash(text: &str, attempt: u32) -> u64 {
+    let bytes = text.bytes().chain(attempt.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// `len` letters and digits that stand for `id`.
+pub(crate) fn base62(id: &str, attempt: u32, len: usize) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut rest = hash(id, attempt);
+    let mut out = String::with_capacity(len);
+    for _ in 0..len {
+        let digit = usize::try_from(rest % 62).unwrap_or_default();
+        out.push(char::from(DIGITS[digit]));
+        rest /= 62;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::{Extra, Role, ToolCall, ToolResult};
+
+    fn turn(ids: &[&str]) -> Vec<Message> {
+        let call = |id: &&str| {
+            Part::ToolCall(ToolCall {
+                id: (*id).into(),
+                name: "t".into(),
+                arguments: String::new(),
+                extra: Extra::default(),
+            })
+        };
+        let result = |id: &&str| {
+            Part::ToolResult(ToolResult {
+                call_id: (*id).into(),
+                parts: vec![],
+                is_error: false,
+            })
+        };
+        let mut calls = Message::text(Role::Assistant, "");
+        calls.parts = ids.iter().map(call).collect();
+        let mut results = Message::text(Role::Tool, "");
+        results.parts = ids.iter().map(result).collect();
+        vec![calls, results]
+    }
+
+    fn ids(message: &Message) -> Vec<&str> {
+        message
+            .parts
+            .iter()
+            .map(|part| match part {
+                Part::ToolCall(call) => call.id.as_str(),
+                Part::ToolResult(result) => result.call_id.as_str(),
+                _ => unreachable!(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_call_and_its_result_keep_one_id_and_two_calls_never_share_one() {
+        let mut messages = turn(&["call_a", "zzzzzzzzz", "call_b"]);
+        // Every first attempt collides with an id that is there already.
+        let make = |_: &str, n: u32| match n {
+            0 => "zzzzzzzzz".to_owned(),
+            n => format!("made{n:05}"),
+        };
+        assert!(rewrite(&mut messages, |id| id.len() == 9, make));
+        assert_eq!(ids(&messages[0]), ["made00001", "zzzzzzzzz", "made00002"]);
+        assert_eq!(ids(&messages[0]), ids(&messages[1]));
+        assert!(!rewrite(&mut messages, |id| id.len() == 9, make));
+    }
+
+    #[test]
+    fn an_id_always_becomes_the_same_nine_characters() {
+        let id = base62("call_0123456789abcdef", 0, 9);
+        assert_eq!(id, base62("call_0123456789abcdef", 0, 9));
+        assert_eq!(id.len(), 9);
+        assert!(id.bytes().all(|b| b.is_ascii_alphanumeric()));
+        assert_ne!(id, base62("call_0123456789abcdef", 1, 9));
+    }
+}
