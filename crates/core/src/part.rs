@@ -74,8 +74,8 @@ pub struct ReasoningPart {
     pub text: String,
     /// The provider's signature over it.
     pub signature: Option<String>,
-    /// The wire format the signature belongs to; empty where there is none. It
-    /// is sent back to that dialect only.
+    /// The wire format it is bound to, signed or not; empty where it is bound
+    /// to none. It is sent back to that dialect only.
     pub dialect: &'static str,
 }
 

@@ -140,7 +140,10 @@ impl Accumulator {
                 _ => self.parts.push(Part::Refusal(text.clone())),
             },
             Delta::Reasoning(piece) => match self.parts.last_mut() {
-                Some(Part::Reasoning(last)) => {
+                // A signature ends a block: text after it begins the next.
+                Some(Part::Reasoning(last))
+                    if last.signature.is_none() || piece.text.is_empty() =>
+                {
                     last.text.push_str(&piece.text);
                     if piece.signature.is_some() {
                         last.signature.clone_from(&piece.signature);
@@ -266,6 +269,38 @@ mod tests {
         assert_eq!(whole.plain_text(), "Tide");
         assert_eq!(whole.tool_calls().next().unwrap().arguments, "{\"a\":1}");
         assert_eq!((whole.id.as_str(), whole.created), ("a", 7));
+    }
+
+    #[test]
+    fn text_after_a_signature_is_another_block_of_reasoning() {
+        let piece = |text: &str, signature: Option<&str>| {
+            StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
+                text: text.into(),
+                signature: signature.map(str::to_owned),
+                dialect: "d",
+            }))
+        };
+        let mut acc = Accumulator::default();
+        for event in [
+            piece("a", None),
+            piece("b", None),
+            piece("", Some("s1")),
+            piece("c", None),
+            piece("", Some("s2")),
+            StreamEvent::Finish(Finish::Stop),
+            StreamEvent::End,
+        ] {
+            acc.push(&event);
+        }
+        let parts = acc.finish().unwrap().parts;
+        let block = |text: &str, signature: &str| {
+            Part::Reasoning(ReasoningPart {
+                text: text.into(),
+                signature: Some(signature.into()),
+                dialect: "d",
+            })
+        };
+        assert_eq!(parts, [block("ab", "s1"), block("c", "s2")]);
     }
 
     #[test]
