@@ -8,8 +8,8 @@ use secrecy::SecretString;
 use crate::config::{Config, RoleConfig, RungConfig};
 use crate::model::{ModelConfig, SimulatedModelConfig};
 use crate::provider::{Dialect, ProviderConfig};
-use crate::read::{Findings, Place, nearest};
 use crate::written::{BUILT_IN, OPENAI_KEY, Written, WrittenFallback, WrittenRoster, built_in};
+use evenkeel_document::{Findings, Place, nearest};
 
 /// A configuration, and where its models are first named.
 pub(crate) struct Draft {

@@ -2,20 +2,16 @@
 
 mod assemble;
 mod config;
-mod document;
 mod faults;
 mod guard;
 mod load;
 mod model;
 mod policy;
-mod problem;
 mod provider;
-mod read;
 mod rules;
 mod written;
 
 pub use crate::config::{Config, RoleConfig, RungConfig, ServerConfig};
-pub use crate::document::SourceFile;
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load};
 pub use crate::model::{EolKind, EolState, ModelConfig, SimulatedModelConfig};
@@ -23,5 +19,5 @@ pub use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,
     RolePolicy, Signal,
 };
-pub use crate::problem::{Problem, Problems, Severity, report};
 pub use crate::provider::{Dialect, ProviderConfig};
+pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};

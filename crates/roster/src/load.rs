@@ -4,11 +4,9 @@ use jiff::civil::Date;
 
 use crate::assemble::assemble;
 use crate::config::Config;
-use crate::document::{SourceFile, parse_all};
-use crate::problem::{Problem, Problems};
-use crate::read::{Findings, Place};
 use crate::rules;
 use crate::written::Written;
+use evenkeel_document::{Findings, Place, Problem, Problems, SourceFile, parse_all};
 
 /// A configuration without errors, and what someone should look at all the same.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use jiff::civil::Date;
 use self::role::RoleCheck;
 use self::waivers::Waivers;
 use crate::assemble::Draft;
-use crate::read::Findings;
 use crate::written::Written;
+use evenkeel_document::Findings;
 
 /// Checks every role, then every model.
 pub(crate) fn check(draft: &Draft, written: &Written<'_>, today: Date, findings: &mut Findings) {

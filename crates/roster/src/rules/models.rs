@@ -5,8 +5,8 @@ use jiff::civil::Date;
 
 use crate::assemble::Draft;
 use crate::model::{EolState, ModelConfig};
-use crate::read::{Findings, nearest};
 use crate::written::Written;
+use evenkeel_document::{Findings, nearest};
 
 /// Checks every model that a roster or the registry names.
 pub(super) fn check(draft: &Draft, written: &Written<'_>, today: Date, findings: &mut Findings) {

@@ -7,8 +7,8 @@ use crate::assemble::Draft;
 use crate::config::{RoleConfig, RungConfig};
 use crate::policy::RolePolicy;
 use crate::provider::Dialect;
-use crate::read::{Findings, Place};
 use crate::written::{WrittenFallback, WrittenPolicy, WrittenRoster};
+use evenkeel_document::{Findings, Place};
 
 /// One role's rungs, as written and as read.
 pub(super) struct RoleCheck<'c, 'w> {

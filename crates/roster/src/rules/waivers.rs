@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::read::{Findings, Place};
+use evenkeel_document::{Findings, Place};
 
 /// Rules that a policy has switched off where they would have refused something,
 /// so that `check` shows each switch once, with all it covers.

@@ -2,7 +2,7 @@
 
 use crate::faults::Fault;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
-use crate::read::{Findings, Scope, TableReader, assign, locate_any};
+use evenkeel_document::{Findings, Scope, TableReader, assign, locate_any};
 
 pub(crate) fn read_breaker(table: &mut TableReader<'_, '_>, breaker: &mut BreakerPolicy) {
     assign(

@@ -20,8 +20,7 @@ use self::registry::read_registry;
 use self::roster::read_roster;
 use self::server::read_server;
 use crate::config::ServerConfig;
-use crate::document::{Document, Part};
-use crate::read::{Findings, Place, Scope, Table, TableReader};
+use evenkeel_document::{Document, Findings, Part, Place, Scope, Table, TableReader};
 
 /// Everything the files say, before any rule that needs more than one table.
 #[derive(Default)]

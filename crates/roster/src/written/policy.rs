@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy, RolePolicy, Signal,
 };
-use crate::read::{Findings, Place, Scope, TableReader, assign, locate_any};
+use evenkeel_document::{Findings, Place, Scope, TableReader, assign, locate_any};
 
 /// What has no default.
 const REQUIRED: [&str; 3] = [

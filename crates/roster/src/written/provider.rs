@@ -10,7 +10,7 @@ use super::{check_key, check_name};
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 use crate::model::{DEFAULT_CONCURRENCY, SimulatedModelConfig};
 use crate::provider::{Dialect, ProviderConfig};
-use crate::read::{Findings, Place, Scope, TableReader, assign};
+use evenkeel_document::{Findings, Place, Scope, TableReader, assign};
 
 /// Names of the providers that need no entry.
 pub(crate) const BUILT_IN: [&str; 4] = ["openai", "anthropic", "google", "mistral"];

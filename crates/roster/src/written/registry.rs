@@ -6,7 +6,7 @@ use evenkeel_core::ModelId;
 use jiff::civil::Date;
 
 use crate::model::{EolKind, ModelConfig};
-use crate::read::{Findings, Item, Place, Scope, TableReader, assign};
+use evenkeel_document::{Findings, Item, Place, Scope, TableReader, assign};
 
 /// The model registry by id.
 pub(crate) type Registry<'a> = BTreeMap<ModelId, Registered<'a>>;
@@ -79,7 +79,7 @@ fn read_entry<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<(ModelId,
     let id = read_id(&mut table);
     let facts = read_facts(&mut table);
     let eol_place = table.place("eol_date");
-    if let (Some(first), Some(last)) = (table.date("deployed_at"), facts.eol_date)
+    if let (Some(first), Some(last)) = (read_date(&mut table, "deployed_at"), facts.eol_date)
         && last < first
     {
         let message = format!("{last} is before deployed_at, {first}");
@@ -146,7 +146,7 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
     Facts {
         context_window: read_size(table, "context_window"),
         max_output_tokens: read_size(table, "max_output_tokens"),
-        eol_date: table.date("eol_date"),
+        eol_date: read_date(table, "eol_date"),
         eol_kind: table.word("eol_kind", &kinds).unwrap_or_default(),
         replacement: table.text("replacement").map(str::to_owned),
         probe_max_tokens: read_size(table, "probe_max_tokens"),
@@ -154,6 +154,10 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
         input_usd_per_mtok: read_price(table, "input_usd_per_mtok"),
         output_usd_per_mtok: read_price(table, "output_usd_per_mtok"),
     }
+}
+
+fn read_date(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<Date> {
+    table.date(key, |text| text.parse().ok())
 }
 
 fn read_size(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_core::ModelId;
 
-use crate::read::{Findings, Place, Scope, TableReader};
+use evenkeel_document::{Findings, Place, Scope, TableReader};
 
 /// A roster as far as it can be read.
 pub(crate) struct WrittenRoster<'a> {

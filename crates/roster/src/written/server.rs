@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use super::check_key;
 use crate::config::ServerConfig;
-use crate::read::{TableReader, assign};
+use evenkeel_document::{TableReader, assign};
 
 /// Names that an answer in OpenAI's wire format already uses.
 const TAKEN: [&str; 8] = [

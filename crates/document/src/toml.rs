@@ -2,8 +2,9 @@
 
 use ::toml::de::{DeTable, DeValue};
 
-use super::node::{Entry, Node, Table, Value};
-use super::place::{Findings, Place};
+use crate::findings::Findings;
+use crate::node::{Entry, Node, Table, Value};
+use crate::place::Place;
 
 /// Parses a TOML document; reports every syntax error, not only the first.
 pub(super) fn parse(file: &Place, text: &str, findings: &mut Findings) -> Option<Node> {

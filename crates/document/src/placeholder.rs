@@ -1,7 +1,8 @@
 //! `${NAME}` and `${NAME:-default}` in strings.
 
-use super::node::{Node, Value};
-use super::place::{Findings, Place};
+use crate::findings::Findings;
+use crate::node::{Node, Value};
+use crate::place::Place;
 
 /// Replaces the placeholders in every string below `root`. As in a shell,
 /// `${NAME:-default}` takes the default where the variable is unset or empty;

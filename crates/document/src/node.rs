@@ -1,13 +1,17 @@
 //! One tree for both syntaxes.
 
+use std::fmt;
+
 /// A value and the line it stands in.
-#[derive(Clone)]
-pub(crate) struct Node {
-    pub(crate) line: usize,
-    pub(crate) value: Value,
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Line in the file, from 1.
+    pub line: usize,
+    /// The value.
+    pub value: Value,
     /// The environment variables that a string was filled from, for messages that
     /// must not show the string.
-    pub(crate) variables: Vec<String>,
+    pub variables: Vec<String>,
 }
 
 impl Node {
@@ -20,45 +24,57 @@ impl Node {
     }
 }
 
+/// A value of either syntax. `Debug` shows no string: it may be a secret.
 #[derive(Clone)]
-pub(crate) enum Value {
+pub enum Value {
     /// YAML only; taken as absent.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Integer(i64),
+    /// Any other number; infinite for a whole number beyond `i64`.
     Float(f64),
+    /// A string, its placeholders filled in.
     String(String),
     /// A TOML date or time, as text.
     Date(String),
+    /// A list.
     Array(Vec<Node>),
+    /// Keys and values.
     Table(Table),
     /// Present, and already reported as unusable.
     Unusable,
 }
 
 /// Keys and values; no key twice.
-#[derive(Clone, Default)]
-pub(crate) struct Table {
-    pub(crate) entries: Vec<Entry>,
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// In the order of their lines.
+    pub entries: Vec<Entry>,
 }
 
-#[derive(Clone)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    /// The key's line.
-    pub(crate) line: usize,
-    pub(crate) node: Node,
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The key's line, from 1.
+    pub line: usize,
+    /// The value.
+    pub node: Node,
 }
 
 impl Table {
-    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+    /// The entry of `key`.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 }
 
 impl Value {
     /// What the value is, for messages. Strings are not shown: they may be secrets.
-    pub(crate) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
             Self::Bool(value) => format!("`{value}`"),
@@ -69,6 +85,16 @@ impl Value {
             Self::Array(_) => "a list".to_owned(),
             Self::Table(_) => "a table".to_owned(),
             Self::Unusable => "an unusable value".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Array(items) => f.debug_list().entries(items).finish(),
+            Self::Table(table) => table.fmt(f),
+            other => f.write_str(&other.kind()),
         }
     }
 }

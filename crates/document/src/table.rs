@@ -2,36 +2,41 @@
 
 use std::time::Duration;
 
-use jiff::civil::Date;
-
-use super::node::{Node, Value};
-use super::place::{Findings, Place, Scope, nearest};
+use crate::findings::{Findings, nearest};
+use crate::node::{Node, Value};
+use crate::place::{Place, Scope};
 
 /// Puts `value` into `slot` if there is one.
-pub(crate) fn assign<T>(slot: &mut T, value: Option<T>) {
+pub fn assign<T>(slot: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *slot = value;
     }
 }
 
 /// One string of a list.
-pub(crate) struct Item<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) place: Place,
+#[derive(Clone, Debug)]
+pub struct Item<'a> {
+    /// The string.
+    pub text: &'a str,
+    /// Where it stands.
+    pub place: Place,
     /// The environment variables it was filled from.
-    pub(crate) variables: &'a [String],
+    pub variables: &'a [String],
 }
 
 /// Reads one table. Every key asked for is a known key; [`finish`](Self::finish)
 /// reports the others.
-pub(crate) struct TableReader<'a, 'f> {
+#[derive(Debug)]
+pub struct TableReader<'a, 'f> {
     scope: Scope<'a>,
-    pub(crate) findings: &'f mut Findings,
+    /// Where problems go.
+    pub findings: &'f mut Findings,
     known: Vec<&'static str>,
 }
 
 impl<'a, 'f> TableReader<'a, 'f> {
-    pub(crate) fn new(scope: Scope<'a>, findings: &'f mut Findings) -> Self {
+    /// Reads the table of `scope`; problems go to `findings`.
+    pub fn new(scope: Scope<'a>, findings: &'f mut Findings) -> Self {
         Self {
             scope,
             findings,
@@ -40,22 +45,22 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// The table being read.
-    pub(crate) fn scope(&self) -> &Scope<'a> {
+    pub fn scope(&self) -> &Scope<'a> {
         &self.scope
     }
 
     /// Makes `key` a known key without reading it.
-    pub(crate) fn know(&mut self, key: &'static str) {
+    pub fn know(&mut self, key: &'static str) {
         self.known.push(key);
     }
 
     /// Every key asked for so far.
-    pub(crate) fn known(&self) -> &[&'static str] {
+    pub fn known(&self) -> &[&'static str] {
         &self.known
     }
 
     /// Where `key` is, or would be.
-    pub(crate) fn place(&self, key: &str) -> Place {
+    pub fn place(&self, key: &str) -> Place {
         let line = self
             .scope
             .table
@@ -80,7 +85,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// Whether `key` is there with a value, usable or not.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         let entry = self.scope.table.get(key);
         entry.is_some_and(|entry| !matches!(entry.node.value, Value::Null))
     }
@@ -107,30 +112,30 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// A count.
-    pub(crate) fn count(&mut self, key: &'static str) -> Option<u32> {
+    pub fn count(&mut self, key: &'static str) -> Option<u32> {
         let number = self.whole(key, "", u64::from(u32::MAX))?;
         u32::try_from(number).ok()
     }
 
     /// A large count, e.g. of tokens or bytes. The bound is that of a TOML integer.
-    pub(crate) fn large_count(&mut self, key: &'static str) -> Option<u64> {
+    pub fn large_count(&mut self, key: &'static str) -> Option<u64> {
         self.whole(key, "", i64::MAX.unsigned_abs())
     }
 
     /// Whole milliseconds.
-    pub(crate) fn ms(&mut self, key: &'static str) -> Option<Duration> {
+    pub fn ms(&mut self, key: &'static str) -> Option<Duration> {
         self.whole(key, " of milliseconds", u64::from(u32::MAX))
             .map(Duration::from_millis)
     }
 
     /// Whole seconds.
-    pub(crate) fn seconds(&mut self, key: &'static str) -> Option<Duration> {
+    pub fn seconds(&mut self, key: &'static str) -> Option<Duration> {
         self.whole(key, " of seconds", u64::from(u32::MAX))
             .map(Duration::from_secs)
     }
 
     /// Any finite number.
-    pub(crate) fn number(&mut self, key: &'static str) -> Option<f64> {
+    pub fn number(&mut self, key: &'static str) -> Option<f64> {
         let (node, at) = self.value(key)?;
         self.finite(node, &at)
     }
@@ -152,7 +157,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// A list of finite numbers.
-    pub(crate) fn numbers(&mut self, key: &'static str) -> Option<Vec<f64>> {
+    pub fn numbers(&mut self, key: &'static str) -> Option<Vec<f64>> {
         let (items, at) = self.items(key, "a list of numbers")?;
         items
             .iter()
@@ -162,7 +167,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// `true` or `false`.
-    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+    pub fn flag(&mut self, key: &'static str) -> Option<bool> {
         let (node, at) = self.value(key)?;
         if let Value::Bool(value) = node.value {
             return Some(value);
@@ -172,7 +177,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// A string.
-    pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
+    pub fn text(&mut self, key: &'static str) -> Option<&'a str> {
         let (node, at) = self.value(key)?;
         self.string(node, &at)
     }
@@ -189,13 +194,13 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// The environment variables that the string at `key` was filled from.
-    pub(crate) fn variables(&self, key: &str) -> &'a [String] {
+    pub fn variables(&self, key: &str) -> &'a [String] {
         let entry = self.scope.table.get(key);
         entry.map_or(&[], |entry| entry.node.variables.as_slice())
     }
 
     /// A list of strings, each with its place.
-    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<Item<'a>>> {
+    pub fn texts(&mut self, key: &'static str) -> Option<Vec<Item<'a>>> {
         let (items, at) = self.items(key, "a list of strings")?;
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -222,7 +227,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// One of a few words.
-    pub(crate) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(key)?;
         if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*meaning);
@@ -235,8 +240,13 @@ impl<'a, 'f> TableReader<'a, 'f> {
         None
     }
 
-    /// A calendar date, `YYYY-MM-DD`.
-    pub(crate) fn date(&mut self, key: &'static str) -> Option<Date> {
+    /// A calendar date as it is written: a TOML date, or a string that `expect` takes.
+    /// What cannot be read by `expect` is reported as no date of the calendar.
+    pub fn date<T>(
+        &mut self,
+        key: &'static str,
+        expect: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
         let (node, at) = self.value(key)?;
         let text = match &node.value {
             Value::String(text) | Value::Date(text) => text,
@@ -245,7 +255,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
                 return None;
             }
         };
-        let date = text.parse().ok();
+        let date = expect(text);
         if date.is_none() {
             let message = format!("`{text}` is no date of the calendar");
             let how = "write it as YYYY-MM-DD".to_owned();
@@ -255,7 +265,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// The table at `key`.
-    pub(crate) fn table(&mut self, key: &'static str) -> Option<Scope<'a>> {
+    pub fn table(&mut self, key: &'static str) -> Option<Scope<'a>> {
         let (node, at) = self.value(key)?;
         self.scope_of(node, at)
     }
@@ -272,7 +282,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// Reads the table at `key` with `read`, then reports its unknown keys.
-    pub(crate) fn within<T>(
+    pub fn within<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&mut TableReader<'a, '_>) -> T,
@@ -285,7 +295,7 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// The named tables below `key`, e.g. roles or providers.
-    pub(crate) fn named_tables(&mut self, key: &'static str) -> Vec<(&'a str, Scope<'a>)> {
+    pub fn named_tables(&mut self, key: &'static str) -> Vec<(&'a str, Scope<'a>)> {
         let Some(scope) = self.table(key) else {
             return Vec::new();
         };
@@ -299,8 +309,28 @@ impl<'a, 'f> TableReader<'a, 'f> {
         tables
     }
 
+    /// The strings below `key`, each with its key, in the order of lines; `None` where
+    /// there is no table.
+    pub fn named_texts(&mut self, key: &'static str) -> Option<Vec<(&'a str, Item<'a>)>> {
+        let scope = self.table(key)?;
+        let mut texts = Vec::with_capacity(scope.table.entries.len());
+        for entry in &scope.table.entries {
+            let place = scope.place.below(&entry.key, entry.line);
+            if let Some(text) = self.string(&entry.node, &place) {
+                let variables = &entry.node.variables;
+                let item = Item {
+                    text,
+                    place,
+                    variables,
+                };
+                texts.push((entry.key.as_str(), item));
+            }
+        }
+        Some(texts)
+    }
+
     /// The tables of the list at `key`; `None` where there is no list.
-    pub(crate) fn listed_tables(&mut self, key: &'static str) -> Option<Vec<Scope<'a>>> {
+    pub fn listed_tables(&mut self, key: &'static str) -> Option<Vec<Scope<'a>>> {
         let (items, at) = self.items(key, "a list of tables")?;
         let mut tables = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -312,12 +342,12 @@ impl<'a, 'f> TableReader<'a, 'f> {
     }
 
     /// Reports every key that nobody asked for.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         self.finish_knowing(&[], "");
     }
 
     /// As [`finish`](Self::finish); a key in `elsewhere` belongs into `file`.
-    pub(crate) fn finish_knowing(self, elsewhere: &[&'static str], file: &str) {
+    pub fn finish_knowing(self, elsewhere: &[&'static str], file: &str) {
         let Self {
             scope,
             known,

@@ -1,15 +1,9 @@
-//! From text to checked tables: syntax, placeholders, keys and types, always with file and line.
+//! From text to a tree: syntax and placeholders, always with file and line.
 
-mod node;
-mod place;
-mod placeholder;
-mod table;
-mod toml;
-mod yaml;
-
-pub(crate) use self::node::{Table, Value};
-pub(crate) use self::place::{Findings, Place, Scope, locate_any, nearest};
-pub(crate) use self::table::{Item, TableReader, assign};
+use crate::findings::Findings;
+use crate::node::{Table, Value};
+use crate::place::Place;
+use crate::{placeholder, toml, yaml};
 
 /// How a file is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +23,8 @@ pub(crate) fn parse(
 ) -> Option<Table> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut root = match syntax {
-        Syntax::Toml => self::toml::parse(file, text, findings)?,
-        Syntax::Yaml => self::yaml::parse(file, text, findings)?,
+        Syntax::Toml => toml::parse(file, text, findings)?,
+        Syntax::Yaml => yaml::parse(file, text, findings)?,
     };
     placeholder::fill(&mut root, file, env, findings);
     match root.value {

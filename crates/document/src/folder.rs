@@ -1,6 +1,9 @@
 //! The files of a configuration: which part each holds, and that no part is there twice.
 
-use crate::read::{Findings, Place, Scope, Syntax, Table, nearest, parse};
+use crate::findings::{Findings, nearest};
+use crate::node::Table;
+use crate::place::{Place, Scope};
+use crate::syntax::{Syntax, parse};
 
 /// One file of a config folder, as text.
 #[derive(Clone)]
@@ -32,14 +35,18 @@ impl std::fmt::Debug for SourceFile {
     }
 }
 
-/// What a file holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+/// What a file of a config folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
     /// `evenkeel.toml`: providers, server, shared tables, and all others inline.
     Main,
+    /// `policy.toml`: thresholds, clocks, hedging and the rest of what roles ask for.
     Policy,
+    /// `roster.toml`: each role's ranked models.
     Roster,
+    /// `models.toml`: end of life, windows, prices.
     Models,
+    /// `prompts.toml`: each role's prompts.
     Prompts,
 }
 
@@ -69,14 +76,18 @@ const NAMES: [(&str, Part); 9] = [
 ];
 
 /// A parsed file.
-pub(crate) struct Document {
-    pub(crate) part: Part,
-    pub(crate) place: Place,
+#[derive(Debug)]
+pub struct Document {
+    /// What it holds.
+    pub part: Part,
+    /// The file as a whole.
+    pub place: Place,
     table: Table,
 }
 
 impl Document {
-    pub(crate) fn scope(&self) -> Scope<'_> {
+    /// Its top level, to be read key by key.
+    pub fn scope(&self) -> Scope<'_> {
         Scope {
             place: self.place.clone(),
             table: &self.table,
@@ -85,13 +96,21 @@ impl Document {
 }
 
 /// The parsed files, and whether all could be parsed.
-pub(crate) struct Documents {
-    pub(crate) list: Vec<Document>,
-    pub(crate) whole: bool,
+#[derive(Debug)]
+pub struct Documents {
+    /// The files that could be parsed; no part twice.
+    pub list: Vec<Document>,
+    /// Whether these are all.
+    pub whole: bool,
 }
 
-/// Parses every file that evenkeel reads.
-pub(crate) fn parse_all(
+/// Parses every file that evenkeel reads; the others are passed over, with a
+/// warning where the ending is one of ours. A part in two files, whatever their
+/// syntax, is an error that names both.
+///
+/// `env` looks up what `${NAME}` in strings stands for. What cannot be parsed is
+/// in `findings`.
+pub fn parse_all(
     files: &[SourceFile],
     env: &dyn Fn(&str) -> Option<String>,
     findings: &mut Findings,

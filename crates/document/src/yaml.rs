@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
-use super::node::{Entry, Node, Table, Value};
-use super::place::{Findings, Place};
+use crate::findings::Findings;
+use crate::node::{Entry, Node, Table, Value};
+use crate::place::Place;
 
 /// Deeper nesting than this is no configuration; it only exhausts the stack.
 const DEEPEST: usize = 32;
