@@ -8,6 +8,7 @@ mod encoded;
 mod events;
 mod excerpt;
 mod fields;
+pub mod gemini;
 mod json;
 mod limits;
 pub mod openai;

@@ -1,0 +1,95 @@
+//! Google's subset of `OpenAPI` schemas, read as JSON Schema.
+
+use super::names::camel_keys;
+use serde_json::{Map, Value, json};
+
+/// The JSON Schema that says what an `OpenAPI` schema says: types in lower
+/// case, `nullable` as a type of its own. Never deeper than its input, which
+/// the JSON parser bounds.
+pub(super) fn to_json_schema(schema: &Value) -> Value {
+    let Value::Object(map) = schema else {
+        return schema.clone();
+    };
+    let mut out = Map::new();
+    let mut is_nullable = false;
+    for (name, value) in camel_keys(map.clone()) {
+        match (name.as_str(), value) {
+            ("type", Value::String(kind)) => {
+                out.insert(name, kind.to_ascii_lowercase().into());
+            }
+            ("nullable", Value::Bool(nullable)) => is_nullable = nullable,
+            ("properties", Value::Object(properties)) => {
+                let properties: Map<String, Value> = properties
+                    .iter()
+                    .map(|(name, schema)| (name.clone(), to_json_schema(schema)))
+                    .collect();
+                out.insert(name, properties.into());
+            }
+            ("items", schema) => {
+                out.insert(name, to_json_schema(&schema));
+            }
+            ("anyOf", Value::Array(schemas)) => {
+                out.insert(name, schemas.iter().map(to_json_schema).collect());
+            }
+            // Counts may come as strings, as 64-bit integers do in this format.
+            (
+                "minItems" | "maxItems" | "minLength" | "maxLength" | "minProperties"
+                | "maxProperties",
+                Value::String(count),
+            ) => {
+                let count = count.parse::<u64>().map_or(count.into(), Value::from);
+                out.insert(name, count);
+            }
+            (_, value) => {
+                out.insert(name, value);
+            }
+        }
+    }
+    if is_nullable {
+        make_nullable(&mut out);
+    }
+    Value::Object(out)
+}
+
+fn make_nullable(schema: &mut Map<String, Value>) {
+    if let Some(kind) = schema.get_mut("type") {
+        *kind = json!([kind, "null"]);
+    } else if let Some(Value::Array(schemas)) = schema.get_mut("anyOf") {
+        schemas.push(json!({"type": "null"}));
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_openapi_schema_says_the_same_as_json_schema() {
+        let read = to_json_schema(&json!({
+            "type": "OBJECT",
+            "properties": {
+                "type": {"type": "STRING", "nullable": true, "enum": ["a"]},
+                "xs": {"type": "ARRAY", "items": {"any_of": [{"type": "INTEGER"}], "nullable": true}, "min_items": "2"},
+            },
+            "required": ["type"],
+            "property_ordering": ["xs", "type"],
+        }));
+        assert_eq!(
+            read,
+            json!({
+                "type": "object",
+                "properties": {
+                    "type": {"type": ["string", "null"], "enum": ["a", null]},
+                    "xs": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "minItems": 2},
+                },
+                "required": ["type"],
+                "propertyOrdering": ["xs", "type"],
+            })
+        );
+    }
+}
