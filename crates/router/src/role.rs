@@ -281,6 +281,9 @@ impl Role {
         if let Some(p95) = candidate.window(measure).p95_at(now) {
             let left = match breach.detector {
                 Detector::Spike => from.p95_since_run(now),
+                // Attempts still open are in the verdict and in no report yet. The
+                // verdict says that the p95 is above the limit: at least that.
+                Detector::P95 => from.report(now).p95.max(Some(breach.limit)),
                 _ => from.report(now).p95,
             };
             return left.is_some_and(|left| p95 >= left);

@@ -77,6 +77,31 @@ async fn a_fallback_that_is_worse_is_not_taken() {
     assert_eq!(world.memory.substitutions(), []);
 }
 
+/// The few answers of a quiet hour are all that is reported when every call stalls at once.
+#[tokio::test(start_paused = true)]
+async fn a_known_fallback_is_not_worse_than_a_primary_of_which_only_old_answers_are_reported() {
+    let limited = Behaviour::failing(Fault::rate_limited(ms(5_000)));
+    let world = Arc::new(Plan::new(vec![limited, steady(300)]).build());
+    assert!(world.ask_every(25, ms(50)).await.iter().all(|r| *r == 1));
+    world.set(0, steady(100));
+    tokio::time::sleep(ms(5_000)).await;
+    assert_eq!(world.ask_every(3, ms(50)).await, [0; 3]);
+
+    world.set(0, steady(10_000));
+    let mut callers = JoinSet::new();
+    for _ in 0..8 {
+        let world = world.clone();
+        callers.spawn(async move { world.ask().await.unwrap().meta.rung });
+    }
+    tokio::time::sleep(ms(1_050)).await;
+    assert_eq!(
+        world.memory.substitutions(),
+        [(0, 1)],
+        "before any has ended"
+    );
+    assert_eq!(callers.join_all().await, [1; 8]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fallback_that_breaches_in_turn_moves_the_role_on() {
     let world = Plan::new(vec![steady(5_000), steady(100), steady(200)]).build();
