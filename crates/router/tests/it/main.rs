@@ -7,6 +7,7 @@ mod crowd;
 mod edges;
 mod failures;
 mod hedging;
+mod machine;
 mod restoration;
 mod streams;
 mod substitution;

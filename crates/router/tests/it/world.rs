@@ -5,7 +5,10 @@ use evenkeel_core::{
     CallContext, ChatRequest, ClockOverrides, Event, EventKind, ModelId, Observer, Provider, Trail,
     TrailStep,
 };
-use evenkeel_roster::{Config, ModelConfig, RoleConfig, RolePolicy, RungConfig, ServerConfig};
+use evenkeel_roster::{
+    Config, Dialect, ModelConfig, ProviderConfig, RetryBudgetPolicy, RoleConfig, RolePolicy,
+    RungConfig, ServerConfig,
+};
 use evenkeel_router::{Answer, AnswerStream, CallError, Router};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -28,6 +31,10 @@ impl Observer for Memory {
 }
 
 impl Memory {
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.0.lock().unwrap().clone()
+    }
+
     pub(crate) fn all<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
         let events = self.0.lock().unwrap();
         events.iter().filter_map(|e| pick(&e.kind)).collect()
@@ -72,6 +79,8 @@ pub(crate) struct Plan {
     /// What stands before each simulated provider.
     pub(crate) provider: Wrap,
     pub(crate) seed: u64,
+    /// Of each provider.
+    pub(crate) retry_budget: RetryBudgetPolicy,
 }
 
 pub(crate) fn model_id(rung: usize) -> ModelId {
@@ -101,6 +110,7 @@ impl Plan {
             rung: Box::new(|_, _| {}),
             provider: Box::new(|_, simulated| Arc::new(simulated)),
             seed: 42,
+            retry_budget: RetryBudgetPolicy::default(),
         }
     }
 
@@ -132,7 +142,13 @@ impl Plan {
         self
     }
 
+    pub(crate) fn retry_budget(mut self, budget: RetryBudgetPolicy) -> Self {
+        self.retry_budget = budget;
+        self
+    }
+
     pub(crate) fn build(self) -> World {
+        let mut provider_configs = BTreeMap::new();
         let mut rungs = Vec::new();
         let mut models = BTreeMap::new();
         let mut providers = Vec::new();
@@ -148,6 +164,9 @@ impl Plan {
             let mut model = ModelConfig::new(id.clone());
             (self.model)(i, &mut model);
             models.insert(id, model);
+            let mut provider = ProviderConfig::new(format!("p{i}"), Dialect::Simulated);
+            provider.retry_budget = self.retry_budget.clone();
+            provider_configs.insert(provider.name.clone(), provider);
             let seed = 7 + i as u64;
             providers.push(Simulated::new(&format!("p{i}"), seed).model("m", behaviour));
         }
@@ -159,7 +178,7 @@ impl Plan {
         let config = Config {
             roles: BTreeMap::from([(ROLE.to_owned(), role)]),
             models,
-            providers: BTreeMap::new(),
+            providers: provider_configs,
             server: ServerConfig::default(),
         };
         let memory = Arc::new(Memory::default());
