@@ -202,14 +202,6 @@ impl Effort {
     }
 }
 
-/// Characters of English text a token stands for, on average; the usual rule
-/// of thumb of providers' own documentation. Used only where no count exists.
-const CHARS_PER_TOKEN: usize = 4;
-/// Tokens a chat turn costs beside its text (role and separators).
-const TOKENS_PER_MESSAGE: usize = 4;
-/// Tokens an image is taken for: the middle of what vision models charge.
-const TOKENS_PER_IMAGE: usize = 800;
-
 impl ChatRequest {
     /// A request of one user message.
     pub fn user(text: impl Into<String>) -> Self {
@@ -217,31 +209,6 @@ impl ChatRequest {
             messages: vec![Message::text(Role::User, text)],
             ..Self::default()
         }
-    }
-
-    /// A rough count of input tokens: four characters a token. It bounds
-    /// hedging cost and picks a rung with room; it is no tokenizer.
-    pub fn estimated_input_tokens(&self) -> u64 {
-        let parts = |parts: &[Part]| parts.iter().map(part_tokens).sum::<usize>();
-        let messages: usize = self
-            .messages
-            .iter()
-            .map(|m| TOKENS_PER_MESSAGE + parts(&m.parts))
-            .sum();
-        let tools: usize = self
-            .tools
-            .iter()
-            .map(|t| {
-                let schema = t.parameters.as_ref().map_or(0, |p| p.to_string().len());
-                (t.name.len() + t.description.as_ref().map_or(0, String::len) + schema)
-                    .div_ceil(CHARS_PER_TOKEN)
-            })
-            .sum();
-        let schema = match &self.output {
-            Output::JsonSchema { schema, .. } => schema.to_string().len().div_ceil(CHARS_PER_TOKEN),
-            Output::Text | Output::JsonObject => 0,
-        };
-        (messages + tools + schema) as u64
     }
 
     /// What tells one conversation from another where the caller names no
@@ -259,32 +226,5 @@ impl ChatRequest {
             first(&[Role::System, Role::Developer]),
             first(&[Role::User])
         )
-    }
-}
-
-fn part_tokens(part: &Part) -> usize {
-    match part {
-        Part::Text(text) | Part::Refusal(text) => text.len().div_ceil(CHARS_PER_TOKEN),
-        Part::Reasoning(r) => r.text.len().div_ceil(CHARS_PER_TOKEN),
-        Part::ToolCall(c) => (c.name.len() + c.arguments.len()).div_ceil(CHARS_PER_TOKEN),
-        Part::ToolResult(r) => r.parts.iter().map(part_tokens).sum(),
-        Part::Image(_) => TOKENS_PER_IMAGE,
-        Part::Other(extra) => Value::Object(extra.fields.clone())
-            .to_string()
-            .len()
-            .div_ceil(CHARS_PER_TOKEN),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_token_estimate_grows_with_the_text() {
-        let short = ChatRequest::user("hello").estimated_input_tokens();
-        let long = ChatRequest::user("hello ".repeat(1_000)).estimated_input_tokens();
-        assert!(short < 10, "{short}");
-        assert!((1_400..1_600).contains(&long), "{long}");
     }
 }

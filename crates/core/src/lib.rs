@@ -12,6 +12,7 @@ mod meta;
 mod part;
 mod provider;
 mod stream;
+mod tokens;
 mod trail;
 
 pub use crate::answer::{ChatResponse, Finish, Usage};
@@ -28,6 +29,7 @@ pub use crate::meta::{Meta, Route};
 pub use crate::part::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 pub use crate::provider::{EventStream, Provider, ProviderCall};
 pub use crate::stream::{Accumulator, Delta, StreamEvent};
+pub use crate::tokens::estimated_tokens;
 pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};
 
 /// Re-export of the JSON types that appear in public signatures.
