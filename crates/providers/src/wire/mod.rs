@@ -1,6 +1,7 @@
 //! Wire formats, in both directions and without I/O.
 
 mod adapted;
+pub mod anthropic;
 mod call_ids;
 pub mod classify;
 mod decoder;

@@ -5,6 +5,8 @@
     reason = "a helper that finds its test set up wrongly may fail it"
 )]
 
+mod anthropic_fixtures;
+mod anthropic_requests;
 mod client_answers;
 mod client_bounds;
 mod client_faults;
