@@ -9,12 +9,14 @@ mod limits;
 mod memory;
 mod model;
 mod recovery;
+mod recovery_machine;
 mod reports;
 mod role_word;
 mod rules;
 mod sessions;
 mod spike;
 mod window;
+mod window_machine;
 mod written;
 
 use std::sync::LazyLock;

@@ -96,7 +96,7 @@ pub(crate) enum Said {
 }
 
 /// Observations since the last restart, each with the slice it was made in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ListWindow {
     slice: Duration,
     rules: Rules,

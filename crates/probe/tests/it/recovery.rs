@@ -1,4 +1,5 @@
-//! Restoration (invariants 57, 59-64, 66) as timelines, and against a model that goes by its history.
+//! Restoration (invariants 57, 59-64, 66) as timelines; against a model that goes by its history, see
+//! `recovery_machine`.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use evenkeel_probe::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::model::obvious_lower_tail;
+use crate::recovery_machine::{Op, op, small};
 use crate::{at, ms, t0};
 
-const T95: Duration = Duration::from_secs(1);
+pub(crate) const T95: Duration = Duration::from_secs(1);
 const FAST: Option<Duration> = Some(Duration::from_millis(799));
 const SLOW: Option<Duration> = Some(Duration::from_millis(800));
 
@@ -39,7 +40,7 @@ const FAILED: Option<RecoveryStep> = Some(RecoveryStep::CanaryFailed {
     interval: Duration::from_secs(60),
 });
 
-fn is_share(recovery: &Recovery, share: f64) -> bool {
+pub(crate) fn is_share(recovery: &Recovery, share: f64) -> bool {
     (recovery.share() - share).abs() < f64::EPSILON
 }
 
@@ -314,267 +315,8 @@ fn invalid_configs_name_the_field() {
     assert_eq!(edges.validate(), Ok(()));
 }
 
-#[derive(Clone, Debug)]
-enum Op {
-    Pass(u64),
-    Probe(Option<u64>),
-    Evidence {
-        under: u64,
-        over: u64,
-    },
-    Tick,
-    CanaryBreach,
-    /// The role leaves the rung, if it is there.
-    Leave,
-    Forget,
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        5 => prop_oneof![0..12_000_u64, Just(30_000), 0..200_000_u64].prop_map(Op::Pass),
-        6 => prop_oneof![4 => Just(Some(100)), 1 => Just(Some(900)), 1 => Just(None)].prop_map(Op::Probe),
-        4 => (0..16_u64, prop::bool::weighted(0.1))
-            .prop_map(|(under, over)| Op::Evidence { under, over: over.into() }),
-        2 => Just(Op::Tick),
-        1 => Just(Op::CanaryBreach),
-        4 => Just(Op::Leave),
-        1 => Just(Op::Forget),
-    ]
-}
-
-/// A small config, so that runs reach every stage: interval 10 s, cap 35 s, stages of 60 s.
-fn small() -> impl Strategy<Value = RecoveryConfig> {
-    let canary = prop_oneof![Just(vec![]), Just(vec![0.5]), Just(vec![0.1, 0.5])];
-    (1..3_u32, canary).prop_map(|(restore_after, canary)| RecoveryConfig {
-        probe_interval: ms(10_000),
-        probe_interval_cap: ms(35_000),
-        canary_max: ms(60_000),
-        hold: ms(20_000),
-        reset_after: ms(100_000),
-        restore_after,
-        canary,
-        ..RecoveryConfig::default()
-    })
-}
-
-/// Restoration as a list of what happened, read anew at each question. Times in ms.
-struct Model {
-    config: RecoveryConfig,
-    /// Growths of the interval since it last was the base.
-    growths: u32,
-    left_at: Option<u64>,
-    restored_at: Option<u64>,
-    /// Stages begun since the rung was left or a canary failed: 0 is stage 1.
-    stages: Vec<u64>,
-    /// Probes since the rung was left: when, whether answered fast (None: unanswered), in which turn.
-    probes: Vec<(u64, Option<bool>, Turn)>,
-    failures: u32,
-    n: u64,
-    over: u64,
-    by_probes: bool,
-}
-
-/// What a probe was for: a canary failure or a new stage begins a new turn; None: not wanted.
-type Turn = Option<(u32, usize)>;
-
-impl Model {
-    fn new(config: RecoveryConfig) -> Self {
-        Self {
-            config,
-            growths: 0,
-            left_at: None,
-            restored_at: None,
-            stages: Vec::new(),
-            probes: Vec::new(),
-            failures: 0,
-            n: 0,
-            over: 0,
-            by_probes: false,
-        }
-    }
-
-    fn interval(&self, now: u64) -> u64 {
-        let is_reset = self.restored_at.is_some_and(|at| now - at >= 100_000);
-        let growths = if is_reset { 0 } else { self.growths };
-        (10_000 << growths.min(8)).min(35_000)
-    }
-
-    fn leave(&mut self, now: u64) {
-        if self.interval(now) == 10_000 {
-            self.growths = 0;
-        }
-        if self.restored_at.is_some_and(|at| now - at <= 20_000) {
-            self.growths += 1;
-        }
-        *self = Self {
-            left_at: Some(now),
-            restored_at: None,
-            stages: vec![now],
-            probes: Vec::new(),
-            failures: 0,
-            ..Self::with(self.config.clone(), self.growths)
-        };
-    }
-
-    fn with(config: RecoveryConfig, growths: u32) -> Self {
-        Self {
-            growths,
-            ..Self::new(config)
-        }
-    }
-
-    fn stage(&self) -> Option<usize> {
-        self.stages.len().checked_sub(1)
-    }
-
-    fn turn(&self) -> Turn {
-        let stage = self.stage()?;
-        (stage == 0 || self.by_probes).then_some((self.failures, stage))
-    }
-
-    /// Counted successes in a row in this turn, and whether the last probe was counted.
-    fn run(&self) -> (u32, bool) {
-        let (mut run, mut last, mut is_counted) = (0, None, false);
-        let mut turn = None;
-        for &(when, outcome, of) in &self.probes {
-            let Some((failures, _)) = of else {
-                is_counted = false;
-                continue;
-            };
-            let growths = self.growths - self.failures + failures;
-            if of != turn {
-                (run, turn) = (0, of);
-            }
-            let interval = (10_000_u64 << growths.min(8)).min(35_000);
-            is_counted = last.is_none_or(|last| when - last >= interval);
-            if outcome.is_none() {
-                run = 0;
-            }
-            if is_counted {
-                last = Some(when);
-                run = if outcome == Some(true) { run + 1 } else { 0 };
-            }
-        }
-        (if self.turn() == turn { run } else { 0 }, is_counted)
-    }
-
-    fn probed(&mut self, now: u64, latency: Option<u64>) -> Option<RecoveryStep> {
-        self.stage()?;
-        let outcome = latency.map(|latency| latency < 800);
-        let turn = self.turn();
-        self.probes.push((now, outcome, turn));
-        let (run, is_counted) = self.run();
-        let begun = *self.stages.last()?;
-        let is_dwelt = self.stage() != Some(0) || now - begun >= self.interval(now);
-        let is_enough = is_counted && run >= self.config.restore_after && outcome == Some(true);
-        (is_enough && is_dwelt && self.n == 0).then(|| self.next_stage(now))
-    }
-
-    fn next_stage(&mut self, now: u64) -> RecoveryStep {
-        let stage = self.stages.len() - 1;
-        let Some(&share) = self.config.canary.get(stage) else {
-            return RecoveryStep::Restore;
-        };
-        self.stages.push(now);
-        (self.n, self.over, self.by_probes) = (0, 0, false);
-        RecoveryStep::StartCanary { stage, share }
-    }
-
-    fn fail(&mut self, now: u64) -> RecoveryStep {
-        self.growths += 1;
-        self.failures += 1;
-        self.stages = vec![now];
-        (self.n, self.over, self.by_probes) = (0, 0, false);
-        RecoveryStep::CanaryFailed {
-            interval: ms(self.interval(now)),
-        }
-    }
-
-    fn evidence(&mut self, now: u64) -> Option<RecoveryStep> {
-        let stage = self.stage().filter(|stage| *stage > 0)?;
-        let is_up = now - self.stages[stage] >= 60_000;
-        let is_clear = self.n >= 14
-            && obvious_lower_tail(self.n, self.over, 0.20) <= 0.05
-            && self.over < breach_count(self.n, 0.95, 0.05);
-        let by_probes = self.by_probes && self.run().0 >= self.config.restore_after;
-        if is_clear || (is_up && self.n > 0 && self.over == 0) || (self.n == 0 && by_probes) {
-            return Some(self.next_stage(now));
-        }
-        if is_up && self.over > 0 {
-            return Some(self.fail(now));
-        }
-        self.by_probes = is_up && self.n == 0;
-        None
-    }
-
-    fn share(&self) -> f64 {
-        match self.stage() {
-            None | Some(0) => 0.0,
-            Some(stage) => self.config.canary[stage - 1],
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-
-    /// Invariants 60, 61, 63: every step, in both directions, is the one the history asks for.
-    #[test]
-    fn every_step_is_what_the_history_asks_for(config in small(), ops in vec((op(), any::<bool>()), 0..150)) {
-        let recovery = Recovery::new(config.clone()).unwrap();
-        let mut model = Model::new(config);
-        let mut now = 0;
-        for (op, wins) in ops {
-            let instant = at(now);
-            let (step, expected) = match op {
-                Op::Pass(millis) => {
-                    now += millis;
-                    (None, None)
-                }
-                Op::Probe(latency) => (
-                    recovery.probed(instant, latency.map(ms), T95),
-                    model.probed(now, latency),
-                ),
-                Op::Evidence { under, over } => {
-                    if model.stage() > Some(0) {
-                        model.n += under + over;
-                        model.over += over;
-                    }
-                    (recovery.canary_seen(instant, model.n, model.over), model.evidence(now))
-                }
-                Op::Tick => (recovery.tick(instant, model.n, model.over), model.evidence(now)),
-                Op::CanaryBreach => {
-                    let expected = (model.stage() > Some(0)).then(|| model.fail(now));
-                    (recovery.canary_breached(instant), expected)
-                }
-                Op::Leave if model.stage().is_none() => {
-                    recovery.left(instant);
-                    model.leave(now);
-                    (None, None)
-                }
-                Op::Leave => (None, None),
-                Op::Forget => {
-                    recovery.forget();
-                    model = Model::with(model.config.clone(), model.growths);
-                    (None, None)
-                }
-            };
-            prop_assert_eq!(step, expected);
-            if step == Some(RecoveryStep::Restore) {
-                let left_at = model.left_at.unwrap();
-                prop_assert!(now - left_at >= model.interval(now));
-                if wins {
-                    prop_assert_eq!(recovery.restored(at(now)), ms(now - left_at));
-                    model = Model::with(model.config.clone(), model.growths);
-                    model.restored_at = Some(now);
-                }
-            }
-            prop_assert_eq!(recovery.interval(at(now)), ms(model.interval(now)));
-            prop_assert_eq!(recovery.benched(), model.stage().is_some());
-            prop_assert_eq!(recovery.probes_wanted(), model.turn().is_some());
-            prop_assert!(is_share(&recovery, model.share()));
-        }
-    }
 
     /// Invariant 62: whatever happens, and however fast a restored rung breaches again.
     #[test]

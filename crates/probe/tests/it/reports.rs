@@ -41,7 +41,7 @@ fn latency() -> impl Strategy<Value = u64> {
 proptest! {
     /// Invariants 22 and 23.
     #[test]
-    fn percentiles_are_nearest_rank_within_the_stated_error(mut nanos in vec(latency(), 1..300)) {
+    fn inv22_and_23_percentiles_are_nearest_rank_within_the_stated_error(mut nanos in vec(latency(), 1..300)) {
         let probe = window();
         for &latency in &nanos {
             probe.record(Duration::from_nanos(latency), at(100_000_000));

@@ -73,7 +73,7 @@ proptest! {
     /// Invariants 37, 38: epochs are consecutive, each move starts where the last one ended, and a stale
     /// word moves nothing.
     #[test]
-    fn moves_form_a_chain_and_stale_words_move_nothing(moves in vec((0..5_usize, 0..4_usize), 0..100)) {
+    fn inv37_and_38_moves_form_a_chain_and_stale_words_move_nothing(moves in vec((0..5_usize, 0..4_usize), 0..100)) {
         let word = RoleWord::new(0);
         let mut history = vec![word.load()];
         for (to, back) in moves {

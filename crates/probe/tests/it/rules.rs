@@ -57,7 +57,7 @@ fn the_count_rises_by_at_most_one() {
 
 proptest! {
     #[test]
-    fn the_count_is_that_of_the_plain_recursion(n in 0..300_u64, q in 0.01..0.999_f64, a in 1e-6..0.5_f64) {
+    fn inv26_the_count_is_that_of_the_plain_recursion(n in 0..300_u64, q in 0.01..0.999_f64, a in 1e-6..0.5_f64) {
         prop_assert_eq!(breach_count(n, q, a), obvious_breach_count(n, q, a));
     }
 
@@ -70,7 +70,7 @@ proptest! {
 
     /// Invariant 58.
     #[test]
-    fn no_evidence_both_clears_and_breaches(n in 0..2_000_u64, over in 0..2_000_u64, r in 0.0..1.0_f64) {
+    fn inv58_no_evidence_both_clears_and_breaches(n in 0..2_000_u64, over in 0..2_000_u64, r in 0.0..1.0_f64) {
         prop_assert!(!(clears(n, over, r) && over >= breach_count(n, 0.95, 0.05)));
     }
 }

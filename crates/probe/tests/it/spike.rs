@@ -25,7 +25,7 @@ fn step() -> impl Strategy<Value = u64> {
 proptest! {
     /// Invariant 26a. The score knows no time: any amount may pass between two observations.
     #[test]
-    fn it_is_the_recursion(steps in vec((prop::bool::weighted(0.4), step()), 0..300)) {
+    fn inv26a_it_is_the_recursion(steps in vec((prop::bool::weighted(0.4), step()), 0..300)) {
         let probe = spike_only();
         let mut cusum = Cusum::default();
         let mut now = 0;
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn five_in_a_row_fire_from_any_history(history in vec(any::<bool>(), 0..200)) {
+    fn inv26a_five_in_a_row_fire_from_any_history(history in vec(any::<bool>(), 0..200)) {
         let probe = spike_only();
         for over in history {
             probe.record(ms(if over { 150 } else { 50 }), t0());
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn four_from_zero_never_fire() {
+fn inv26a_four_from_zero_never_fire() {
     let probe = spike_only();
     for _ in 0..1_000 {
         (0..4).for_each(|_| probe.record(ms(150), t0()));

@@ -1,203 +1,23 @@
-//! The window against the list that keeps everything (invariants 20, 22, 24-35).
+//! The window (invariants 24-35), one rule at a time; against the list that keeps everything, see
+//! `window_machine`.
 
 use std::time::Duration;
 
-use evenkeel_probe::{Counts, Edge, LatencyWindow, Observation, Verdict, WindowConfig};
+use evenkeel_probe::{Counts, Edge, LatencyWindow, Verdict, WindowConfig};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::model::{ListWindow, Rules, Said};
+use crate::window_machine::{Op, T95, T99, WINDOW, Window, config, op};
 use crate::{at, ms, t0};
-
-const T95: u64 = 100;
-const T99: u64 = 250;
-const WINDOW: u64 = 1_600;
-
-fn config() -> WindowConfig {
-    WindowConfig::new(ms(T95), ms(T99), ms(WINDOW)).unwrap()
-}
 
 fn window() -> LatencyWindow {
     LatencyWindow::new(config(), t0())
 }
 
-#[derive(Clone, Debug)]
-enum Op {
-    Begin,
-    Overdue(usize),
-    Finish(usize),
-    Cancel(usize),
-    Record(u64),
-    Pass(u64),
-    Restart,
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        4 => Just(Op::Begin),
-        3 => (0..8_usize).prop_map(Op::Overdue),
-        3 => (0..8_usize).prop_map(Op::Finish),
-        2 => (0..8_usize).prop_map(Op::Cancel),
-        6 => prop_oneof![0..99_u64, 99..102_u64, 101..249_u64, 249..252_u64, 250..900_u64]
-            .prop_map(Op::Record),
-        5 => prop_oneof![5 => 0..60_u64, 2 => 90..260_u64, 1 => 1_500..4_000_u64].prop_map(Op::Pass),
-        1 => Just(Op::Restart),
-    ]
-}
-
-fn rules() -> impl Strategy<Value = Rules> {
-    let confidence = prop_oneof![Just(0.0), Just(0.9), Just(0.999)];
-    (0..12_u64, confidence, any::<bool>()).prop_map(|(min_samples, confidence, spike)| Rules {
-        min_samples,
-        confidence,
-        spike,
-    })
-}
-
-/// An open attempt in the reference.
-struct Open {
-    obs: Observation,
-    began: u64,
-    counts: bool,
-    at95: bool,
-    at99: bool,
-}
-
-/// The window under test and the list, driven by the same calls.
-struct Pair {
-    window: LatencyWindow,
-    list: ListWindow,
-    open: Vec<Open>,
-    now: u64,
-}
-
-impl Pair {
-    fn new(rules: Rules) -> Self {
-        let min_samples = u32::try_from(rules.min_samples).unwrap();
-        let config = config()
-            .min_samples(min_samples)
-            .confidence(rules.confidence)
-            .unwrap()
-            .spike_detector(rules.spike);
-        Self {
-            window: LatencyWindow::new(config, t0()),
-            list: ListWindow::new(ms(WINDOW / 16), rules),
-            open: Vec::new(),
-            now: 0,
-        }
-    }
-
-    fn apply(&mut self, op: &Op) {
-        let now = at(self.now);
-        match *op {
-            Op::Begin if self.open.len() < 8 => self.open.push(Open {
-                obs: self.window.begin(now),
-                began: self.now,
-                counts: true,
-                at95: false,
-                at99: false,
-            }),
-            Op::Overdue(i) if i < self.open.len() => {
-                self.window.overdue(&mut self.open[i].obs, now);
-                self.pass_limits(i);
-            }
-            Op::Finish(i) if i < self.open.len() => self.finish(i),
-            Op::Cancel(i) if i < self.open.len() => {
-                self.pass_limits(i);
-                let open = self.open.swap_remove(i);
-                self.window.cancel(open.obs, now);
-            }
-            Op::Begin | Op::Overdue(_) | Op::Finish(_) | Op::Cancel(_) => {}
-            Op::Record(latency) => {
-                self.window.record(ms(latency), now);
-                self.list.at95(ms(self.now), latency > T95);
-                self.list.at99(ms(self.now), latency > T99);
-            }
-            Op::Pass(millis) => self.now += millis,
-            Op::Restart => {
-                self.window.restart(now);
-                self.list.restart();
-                self.open.iter_mut().for_each(|open| open.counts = false);
-            }
-        }
-    }
-
-    /// What an open attempt's age has reached becomes an exceedance, once.
-    fn pass_limits(&mut self, i: usize) {
-        let open = &mut self.open[i];
-        let age = self.now - open.began;
-        if age >= T95 && !open.at95 {
-            open.at95 = true;
-            if open.counts {
-                self.list.at95(ms(self.now), true);
-            }
-        }
-        if age >= T99 && !open.at99 {
-            open.at99 = true;
-            if open.counts {
-                self.list.at99(ms(self.now), true);
-            }
-        }
-    }
-
-    fn finish(&mut self, i: usize) {
-        let open = self.open.swap_remove(i);
-        let latency = self.now - open.began;
-        if open.counts && !open.at95 {
-            self.list.at95(ms(self.now), latency > T95);
-        }
-        if open.counts && !open.at99 {
-            self.list.at99(ms(self.now), latency > T99);
-        }
-        self.window.finish(open.obs, at(self.now));
-    }
-
-    fn check(&self) -> Result<(), TestCaseError> {
-        let now = at(self.now);
-        let listed = self.list.counts(ms(self.now));
-        // T99 may be counted when T95 has left the window already: then shown at both.
-        let shown = Counts {
-            n95: listed.n95.max(listed.n99),
-            over95: listed.over95.max(listed.over99),
-            ..listed
-        };
-        let counts = self.window.counts(now);
-        prop_assert_eq!(counts, shown);
-        prop_assert!(counts.over99 <= counts.n99 && counts.n99 <= counts.n95);
-        prop_assert!(counts.over95 <= counts.n95);
-        prop_assert_eq!(
-            said(self.window.verdict(now)),
-            self.list.verdict(ms(self.now))
-        );
-        if let Verdict::Breached(breach) = self.window.verdict(now) {
-            prop_assert!(breach.exceedances <= breach.samples);
-        }
-        Ok(())
-    }
-}
-
-fn said(verdict: Verdict) -> Said {
-    match verdict {
-        Verdict::Unknown => Said::Unknown,
-        Verdict::Healthy => Said::Healthy,
-        Verdict::Breached(breach) => Said::Breached(breach.detector),
-    }
-}
-
 proptest! {
-    /// Invariants 20, 22, 25, 26, 26a, 26b, 28, 30: after any calls, counts and verdict are the list's.
-    #[test]
-    fn counts_and_verdict_are_those_of_a_plain_list(rules in rules(), ops in vec(op(), 0..200)) {
-        let mut pair = Pair::new(rules);
-        for op in ops {
-            pair.apply(&op);
-            pair.check()?;
-        }
-    }
-
     /// Invariant 24, for windows that 16 does not divide as well.
     #[test]
-    fn an_observation_leaves_between_one_slice_before_and_one_after_the_window(
+    fn inv24_an_observation_leaves_between_one_slice_before_and_one_after_the_window(
         window in 1..40_000_u64, recorded in 0..1_000_000_u64, later in 0..100_000_u64,
     ) {
         let config = WindowConfig::new(ms(1), ms(1), Duration::from_nanos(window)).unwrap();
@@ -216,7 +36,7 @@ proptest! {
 
     /// Invariant 27; only the minimum of samples can be reached by an observation under the limit.
     #[test]
-    fn an_exceedance_never_clears_and_an_observation_under_the_limit_never_raises(
+    fn inv27_an_exceedance_never_clears_and_an_observation_under_the_limit_never_raises(
         confidence in prop_oneof![Just(0.0), Just(0.95), Just(0.999)],
         latencies in vec(prop_oneof![Just(50_u64), Just(150), Just(300)], 1..150),
     ) {
@@ -237,49 +57,24 @@ proptest! {
 
     /// Invariant 32.
     #[test]
-    fn recording_in_one_window_changes_no_other(ops in vec(op(), 0..100)) {
-        let rules = Rules { min_samples: 5, confidence: 0.999, spike: true };
+    fn inv32_recording_in_one_window_changes_no_other(ops in vec(op(), 0..100)) {
         let other = window();
         other.record(ms(300), t0());
         let before = (other.counts(t0()), other.verdict(t0()), other.report(t0()));
-        let mut pair = Pair::new(rules);
+        let mut one = Window::new(LatencyWindow::new(config(), t0()));
+        let mut now = 0;
         for op in ops {
-            pair.apply(&op);
+            if let Op::Pass(millis) = op {
+                now += millis;
+            }
+            one.apply(&op, now);
         }
         prop_assert_eq!(before, (other.counts(t0()), other.verdict(t0()), other.report(t0())));
     }
 
-    /// Invariant 33.
-    #[test]
-    fn edges_alternate_and_follow_the_verdict(ops in vec(op(), 0..150), looks in 1..4_usize) {
-        let rules = Rules { min_samples: 5, confidence: 0.999, spike: true };
-        let mut pair = Pair::new(rules);
-        let mut in_episode = false;
-        for op in ops {
-            pair.apply(&op);
-            for look in 0..looks {
-                let (verdict, edge) = pair.window.judge(at(pair.now));
-                prop_assert_eq!(verdict, pair.window.verdict(at(pair.now)));
-                match edge {
-                    Some(Edge::Breached(breach)) => {
-                        prop_assert!(!in_episode && look == 0);
-                        prop_assert_eq!(verdict, Verdict::Breached(breach));
-                        in_episode = true;
-                    }
-                    Some(Edge::Cleared) => {
-                        prop_assert!(in_episode && look == 0);
-                        in_episode = false;
-                    }
-                    None => {}
-                }
-                prop_assert_eq!(in_episode, verdict.is_breached());
-            }
-        }
-    }
-
     /// Invariant 26b, however the attempts begun before end.
     #[test]
-    fn no_attempt_begun_before_a_restart_counts(
+    fn inv26b_no_attempt_begun_before_a_restart_counts(
         ages in vec((0..600_u64, 0..3_u8), 1..20), after in vec(0..90_u64, 0..4),
     ) {
         let probe = window();
@@ -485,7 +280,7 @@ fn inv35_after_a_window_without_records_it_is_unknown_but_a_spike_breach_stays()
 }
 
 #[test]
-fn a_restart_ends_the_episode_with_an_edge() {
+fn inv33_a_restart_ends_the_episode_with_an_edge() {
     let probe = window();
     (0..5).for_each(|_| probe.record(ms(300), t0()));
     assert!(matches!(probe.judge(t0()), (_, Some(Edge::Breached(_)))));
