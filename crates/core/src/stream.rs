@@ -1,6 +1,7 @@
 //! Streams in neutral events, and how they add up to a whole answer.
 
 use crate::{ChatResponse, Class, Extra, Failure, Finish, Part, ReasoningPart, ToolCall, Usage};
+use serde_json::{Map, Value};
 
 /// One event of an upstream stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +21,8 @@ pub enum StreamEvent {
     /// What the model could not be told as asked, a short line each. No progress.
     Adapted(Vec<String>),
     /// More wire fields of the answer without a neutral place; of a field that
-    /// comes again the later one holds. No progress.
+    /// comes again the later one holds, except that objects are merged and the
+    /// lists in `logprobs` joined. No progress.
     Extra(Extra),
     /// Content: the only event that counts as progress.
     Delta(Delta),
@@ -217,9 +219,27 @@ impl Accumulator {
 /// Adds fields of the same dialect; those of another one replace them all.
 fn add(to: &mut Extra, more: &Extra) {
     if to.dialect == more.dialect {
-        to.fields.extend(more.fields.clone());
+        merge(&mut to.fields, &more.fields, false);
     } else {
         *to = more.clone();
+    }
+}
+
+/// Objects are merged, anything else is replaced, but for the lists of token
+/// probabilities: each piece of a stream brings those of its own tokens.
+fn merge(to: &mut Map<String, Value>, more: &Map<String, Value>, by_token: bool) {
+    for (name, value) in more {
+        match (to.get_mut(name), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                merge(old, new, by_token || name == "logprobs");
+            }
+            (Some(Value::Array(old)), Value::Array(new)) if by_token => {
+                old.extend_from_slice(new);
+            }
+            _ => {
+                to.insert(name.clone(), value.clone());
+            }
+        }
     }
 }
 
@@ -301,6 +321,32 @@ mod tests {
             })
         };
         assert_eq!(parts, [block("ab", "s1"), block("c", "s2")]);
+    }
+
+    #[test]
+    fn fields_of_a_stream_add_up_and_token_probabilities_are_joined() {
+        let fields = |value: Value| match value {
+            Value::Object(fields) => StreamEvent::Extra(Extra {
+                dialect: "d",
+                fields,
+            }),
+            _ => unreachable!(),
+        };
+        let mut acc = Accumulator::default();
+        for event in [
+            fields(serde_json::json!({"choice": {"logprobs": {"content": [1]}}, "cited": ["a"]})),
+            fields(
+                serde_json::json!({"choice": {"logprobs": {"content": [2]}, "x": 1}, "cited": ["a", "b"]}),
+            ),
+            StreamEvent::Finish(Finish::Stop),
+            StreamEvent::End,
+        ] {
+            acc.push(&event);
+        }
+        assert_eq!(
+            Value::Object(acc.finish().unwrap().extra.fields),
+            serde_json::json!({"choice": {"logprobs": {"content": [1, 2]}, "x": 1}, "cited": ["a", "b"]})
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::key::{FileKey, FixedKey};
 use async_trait::async_trait;
 use evenkeel_chaos::{Behaviour, Fault, Latency, Simulated};
 use evenkeel_core::{ChatResponse, Class, EventStream, Failure, KeySource, Provider, ProviderCall};
-use evenkeel_providers::{OpenAi, OpenAiConfig};
+use evenkeel_providers::{Client, ClientConfig};
 use evenkeel_roster::{Config, Dialect, ProviderConfig, SimulatedModelConfig};
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +64,8 @@ fn openai(config: &ProviderConfig, folder: &Path) -> Result<Arc<dyn Provider>, R
         Some(file) => Arc::new(FileKey::new(folder.join(file))),
         None => Arc::new(FixedKey(config.api_key.clone())),
     };
-    let client = OpenAi::new(OpenAiConfig {
+    let client = Client::new(ClientConfig {
+        dialect: evenkeel_providers::Dialect::OpenAi,
         base_url,
         key,
         propagate: config.propagate,

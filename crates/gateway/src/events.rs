@@ -58,6 +58,10 @@ impl EventBody {
 
     /// Adds what tells of `event` to `out`.
     fn write(&mut self, event: &StreamEvent, out: &mut Vec<u8>) {
+        if matches!(event, StreamEvent::Adapted(_)) {
+            // Told in the meta object.
+            return;
+        }
         let last = matches!(event, StreamEvent::Finish(_) | StreamEvent::End);
         for mut chunk in self.encoder(event).push(event) {
             if last || !self.begun {

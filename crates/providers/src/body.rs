@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::fmt;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How much of an error's body is read: more than any provider writes.
 const MAX_ERROR_BYTES: usize = 256 * 1024;
@@ -21,6 +22,8 @@ const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 pub(crate) struct Inbound {
     body: Incoming,
     line: Option<Line>,
+    /// The right to a connection, given back with this.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl fmt::Debug for Inbound {
@@ -31,7 +34,17 @@ impl fmt::Debug for Inbound {
 
 impl Inbound {
     pub(crate) fn new(body: Incoming, line: Option<Line>) -> Self {
-        Self { body, line }
+        Self {
+            body,
+            line,
+            turn: None,
+        }
+    }
+
+    /// Holds `turn` for as long as the exchange lasts.
+    pub(crate) fn in_turn(mut self, turn: Option<OwnedSemaphorePermit>) -> Self {
+        self.turn = turn;
+        self
     }
 
     /// The next bytes; none at an orderly end.

@@ -1,7 +1,10 @@
 //! Connections, and what is known of each: how many bytes it brought.
 
-use crate::config::{Endpoint, OpenAiOptions, ProviderConfigError};
+use crate::config::{ClientOptions, ProviderConfigError};
+use crate::endpoint::Endpoint;
+use crate::proxy::Proxy;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
@@ -16,6 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -52,12 +56,51 @@ impl Line {
     }
 }
 
+/// The way to a port: straight, or through a proxy.
+#[derive(Clone)]
+struct Way {
+    tcp: HttpConnector,
+    proxy: Option<Proxy>,
+}
+
+impl Service<http::Uri> for Way {
+    type Response = TokioIo<TcpStream>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.tcp.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: http::Uri) -> Self::Future {
+        let Some(proxy) = self.proxy.clone() else {
+            let connecting = self.tcp.call(uri);
+            return Box::pin(async move { Ok(connecting.await?) });
+        };
+        if uri.scheme() != Some(&http::uri::Scheme::HTTPS) {
+            let connecting = self.tcp.call(proxy.uri);
+            return Box::pin(async move { Ok(connecting.await?) });
+        }
+        let mut tunnel = Tunnel::new(proxy.uri, self.tcp.clone());
+        if let Some(authorization) = proxy.authorization {
+            tunnel = tunnel.with_auth(authorization);
+        }
+        let connecting = tunnel.call(uri);
+        Box::pin(async move { Ok(connecting.await?) })
+    }
+}
+
 /// Opens connections.
 #[derive(Clone)]
-pub(crate) struct Connector(HttpsConnector<HttpConnector>);
+pub(crate) struct Connector {
+    way: HttpsConnector<Way>,
+    has_proxy: bool,
+    /// One permit a connection, idle ones included.
+    room: Arc<Semaphore>,
+}
 
 impl Connector {
-    pub(crate) fn new(options: &OpenAiOptions) -> Result<Self, ProviderConfigError> {
+    pub(crate) fn new(options: &ClientOptions) -> Result<Self, ProviderConfigError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -73,9 +116,15 @@ impl Connector {
                 HttpsConnectorBuilder::new().with_tls_config(config)
             }
         };
-        Ok(Self(
-            builder.https_or_http().enable_http1().wrap_connector(tcp),
-        ))
+        let way = Way {
+            tcp,
+            proxy: options.proxy.clone(),
+        };
+        Ok(Self {
+            way: builder.https_or_http().enable_http1().wrap_connector(way),
+            has_proxy: options.proxy.is_some(),
+            room: Arc::new(Semaphore::new(options.limits.max_connections)),
+        })
     }
 }
 
@@ -98,13 +147,21 @@ impl Service<http::Uri> for Connector {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.0.poll_ready(cx)
+        self.way.poll_ready(cx)
     }
 
     fn call(&mut self, uri: http::Uri) -> Self::Future {
-        let connecting = self.0.call(uri);
+        // Through a tunnel the server itself is spoken to.
+        let by_proxy = self.has_proxy && uri.scheme() != Some(&http::uri::Scheme::HTTPS);
+        let room = Arc::clone(&self.room);
+        let mut way = self.way.clone();
         Box::pin(async move {
+            // One that falls idle meanwhile is used instead, and this one dropped.
+            let permit = room.acquire_owned().await?;
+            let connecting = way.call(uri);
             Ok(TokioIo::new(Counted {
+                by_proxy,
+                _permit: permit,
                 stream: TokioIo::new(connecting.await?),
                 line: Line::default(),
             }))
@@ -114,13 +171,18 @@ impl Service<http::Uri> for Connector {
 
 /// A connection that counts what it reads.
 pub(crate) struct Counted {
+    /// Whether a proxy reads the requests, and wants whole addresses in them.
+    by_proxy: bool,
+    /// Its place among the connections that may be open.
+    _permit: OwnedSemaphorePermit,
     stream: Stream,
     line: Line,
 }
 
 impl Connection for Counted {
     fn connected(&self) -> Connected {
-        self.stream.connected().extra(self.line.clone())
+        let connected = self.stream.connected().extra(self.line.clone());
+        connected.proxy(self.by_proxy)
     }
 }
 
@@ -173,13 +235,15 @@ impl AsyncWrite for Counted {
 pub(crate) struct Pooling {
     pub(crate) idle: Duration,
     pub(crate) max_idle: usize,
+    pub(crate) max_connections: usize,
 }
 
 impl Pooling {
-    pub(crate) fn of(endpoint: &Endpoint, options: &OpenAiOptions) -> Self {
+    pub(crate) fn of(endpoint: &Endpoint, options: &ClientOptions) -> Self {
         Self {
             idle: endpoint.idle,
             max_idle: options.limits.max_idle_connections,
+            max_connections: options.limits.max_connections,
         }
     }
 }

@@ -1,13 +1,19 @@
 #![doc = include_str!("../README.md")]
 
 mod body;
+mod client;
 mod config;
 mod connection;
+mod dialect;
 mod encoding;
-mod openai;
+mod endpoint;
+mod proxy;
+mod stream;
 mod transport;
 pub mod wire;
 
-pub use crate::config::{Limits, OpenAiConfig, OpenAiOptions, ProviderConfigError};
-pub use crate::openai::OpenAi;
+pub use crate::client::Client;
+pub use crate::config::{ClientConfig, ClientOptions, Limits, ModelOptions, ProviderConfigError};
+pub use crate::dialect::Dialect;
+pub use crate::proxy::Proxy;
 pub use crate::wire::Server;

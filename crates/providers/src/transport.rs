@@ -13,7 +13,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error as _;
 use std::fmt;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 type Http = Client<Connector, Full<Bytes>>;
 
@@ -24,8 +26,12 @@ pub(crate) struct Transport {
     /// whose reused connection turned out dead. Taken from the pool again, it
     /// might draw another dead one.
     fresh: Http,
-    /// Host and port, for messages.
+    /// Who is asked, for messages: host and port, and the proxy before it.
     authority: String,
+    /// One permit an exchange, as many as connections may be open: each serves
+    /// one exchange at a time. The wait for one thus happens here, outside of
+    /// the time a connection may take to stand.
+    room: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Transport {
@@ -56,10 +62,12 @@ impl Transport {
             pooled: client(pooling.max_idle),
             fresh: client(0),
             authority,
+            room: Arc::new(Semaphore::new(pooling.max_connections)),
         }
     }
 
-    /// Sends `request`; the connection must stand within `connect`.
+    /// Sends `request` once there is room; the connection must stand within
+    /// `connect`.
     ///
     /// A reused connection that turns out dead before any byte of an answer
     /// came says nothing about the endpoint: the request is sent once more, on
@@ -69,12 +77,18 @@ impl Transport {
         request: &Request<Full<Bytes>>,
         connect: Duration,
     ) -> Result<Response<Inbound>, Failure> {
-        match self.exchange(&self.pooled, request.clone(), connect).await {
-            Err(broken) if broken.was_stale => self
-                .exchange(&self.fresh, request.clone(), connect)
-                .await
-                .map_err(|broken| broken.failure),
-            result => result.map_err(|broken| broken.failure),
+        // Waiting for a turn is bounded by the caller's clocks, not by `connect`:
+        // it says nothing about the endpoint. The semaphore is never closed.
+        let turn = Arc::clone(&self.room).acquire_owned().await.ok();
+        let result = match self.exchange(&self.pooled, request.clone(), connect).await {
+            Err(broken) if broken.was_stale => {
+                self.exchange(&self.fresh, request.clone(), connect).await
+            }
+            result => result,
+        };
+        match result {
+            Ok(response) => Ok(response.map(|body| body.in_turn(turn))),
+            Err(broken) => Err(broken.failure),
         }
     }
 

@@ -2,11 +2,11 @@
 //! own client: what a test learns over `Simulated` holds for real servers.
 
 use crate::{call, ms};
-use evenkeel_chaos::{Behaviour, Fault, Simulated, Upstream, UpstreamConfig};
+use evenkeel_chaos::{Behaviour, Dialect, Fault, Simulated, Upstream, UpstreamConfig};
 use evenkeel_core::{
     Accumulator, ChatResponse, Class, Failure, Finish, KeySource, MissingKey, Provider, Scope,
 };
-use evenkeel_providers::{OpenAi, OpenAiConfig};
+use evenkeel_providers::{Client, ClientConfig};
 use futures_util::StreamExt;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -108,6 +108,7 @@ fn faults() -> Vec<Fault> {
         Fault::rate_limited(ms(1_500)),
         Fault::rate_limited(Duration::from_secs(3_600)),
         Fault::context_window(),
+        Fault::quota_exhausted(),
         Fault::Refuse,
         Fault::Reset,
         Fault::Close,
@@ -139,18 +140,29 @@ fn faults() -> Vec<Fault> {
     faults
 }
 
-#[tokio::test]
-async fn a_caller_cannot_tell_the_two_apart() {
-    let healthy = Behaviour::default().with_tokens(4);
-    let simulated = Simulated::new("p", 1).model("m", healthy.clone());
-    let config = UpstreamConfig::named("p").with_behaviour(healthy.clone());
-    let upstream = Upstream::start(config).await.unwrap();
-    let client = OpenAi::new(OpenAiConfig {
-        base_url: upstream.base_url(),
+/// A client of the dialect, where the product has one.
+fn client(upstream: &Upstream, dialect: Dialect) -> Option<Client> {
+    let config = ClientConfig {
+        dialect: evenkeel_providers::Dialect::named(dialect.as_str())?,
+        base_url: upstream.base_url_of(dialect),
         key: Arc::new(NoKey),
         propagate: false,
-    })
-    .unwrap();
+    };
+    Some(Client::new(config).expect("a loopback address is one"))
+}
+
+/// What differs between the two, fault by fault; none where the product has no
+/// client of the dialect.
+async fn differences(dialect: Dialect) -> Option<Vec<String>> {
+    let healthy = Behaviour::default().with_tokens(4);
+    let simulated = Simulated::new("p", 1)
+        .with_dialect(dialect)
+        .model("m", healthy.clone());
+    let config = UpstreamConfig::named("p")
+        .with_dialect(dialect)
+        .with_behaviour(healthy.clone());
+    let upstream = Upstream::start(config).await.unwrap();
+    let client = client(&upstream, dialect)?;
     let behaviours = faults()
         .into_iter()
         .map(|fault| healthy.clone().with_fault(fault));
@@ -162,15 +174,27 @@ async fn a_caller_cannot_tell_the_two_apart() {
         tokio::task::yield_now().await;
         let (here, there) = (whole(&simulated).await, whole(&client).await);
         if here != there {
-            differences.push(format!("{:?}: {here:?}, {there:?}", behaviour.fault));
+            let fault = &behaviour.fault;
+            differences.push(format!("{dialect:?}, {fault:?}: {here:?}, {there:?}"));
         }
         let (here, there) = (streamed(&simulated).await, streamed(&client).await);
         if here != there {
+            let fault = &behaviour.fault;
             differences.push(format!(
-                "{:?}, streamed: {here:?}, {there:?}",
-                behaviour.fault
+                "{dialect:?}, {fault:?}, streamed: {here:?}, {there:?}"
             ));
         }
     }
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    Some(differences)
+}
+
+#[tokio::test]
+async fn a_caller_cannot_tell_the_two_apart() {
+    let mut all = Vec::new();
+    for dialect in Dialect::ALL {
+        let found = differences(dialect).await;
+        assert!(found.is_some() || dialect != Dialect::OpenAi);
+        all.extend(found.into_iter().flatten());
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use evenkeel_chaos::{Behaviour, Fault, Latency, Upstream, UpstreamConfig};
 use evenkeel_core::{KeySource, MissingKey, Observer};
 use evenkeel_gateway::{Limits, Server};
-use evenkeel_providers::{OpenAi, OpenAiConfig};
+use evenkeel_providers::{Client, ClientConfig, Dialect};
 use evenkeel_roster::{Config, SourceFile};
 use evenkeel_router::Router;
 use http::Uri;
@@ -171,7 +171,8 @@ fn router(
 ) -> anyhow::Result<Router> {
     let mut builder = Router::builder(config).observer(observer).seed(seed);
     for (name, url) in PROVIDERS.into_iter().zip(urls) {
-        let client = OpenAi::new(OpenAiConfig {
+        let client = Client::new(ClientConfig {
+            dialect: Dialect::OpenAi,
             base_url: url.clone(),
             key: Arc::new(NoKey),
             propagate: false,

@@ -49,6 +49,7 @@ impl ApiError {
                 if let Some(code) = &failure.code {
                     answer.code = Cow::Owned(code.clone());
                 }
+                answer.param = failure.param.as_deref().map(Box::from);
             }
             Class::QuotaExhausted | Class::Auth => answer.should_retry = Some(false),
             _ => {}

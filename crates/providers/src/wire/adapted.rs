@@ -72,10 +72,57 @@ impl Adapted {
         }
     }
 
+    /// This model, unlike others of the provider, refuses it.
+    pub(crate) fn refused(&mut self, what: &str) {
+        self.note(what, "not taken by this model, left out");
+    }
+
+    /// It was read from another wire format and means nothing in this one.
+    pub(crate) fn foreign(&mut self, what: &str) {
+        self.note(what, "of another wire format, left out");
+    }
+
     /// The lines.
     pub(crate) fn into_lines(self) -> Vec<String> {
         self.0
     }
+}
+
+/// What a line speaks of.
+pub(crate) mod what {
+    pub(crate) const CALL_EXTRA: &str = "signature of a tool call";
+    pub(crate) const CALL_IDS: &str = "tool call ids";
+    pub(crate) const DEVELOPER: &str = "role developer";
+    pub(crate) const EXTRA: &str = "fields without a neutral form";
+    pub(crate) const MESSAGE_NAME: &str = "messages.name";
+    pub(crate) const NUL: &str = "NUL characters";
+    pub(crate) const PARALLEL: &str = "parallel_tool_calls";
+    pub(crate) const PART: &str = "part without a neutral form";
+    pub(crate) const REASONING: &str = "reasoning";
+    pub(crate) const REASONING_HISTORY: &str = "earlier reasoning";
+    pub(crate) const REFUSAL: &str = "earlier refusal";
+    pub(crate) const RESULT_ERROR: &str = "is_error of a tool result";
+    pub(crate) const RESULT_IMAGE: &str = "image in a tool result";
+    pub(crate) const SERVER_TOOL: &str = "tool that a provider runs";
+    pub(crate) const STOP: &str = "stop";
+    pub(crate) const TOOL_CHOICE: &str = "tool_choice";
+    pub(crate) const TOOL_NAMES: &str = "tool names";
+    pub(crate) const USER: &str = "user";
+}
+
+/// What was done with it.
+pub(crate) mod done {
+    pub(crate) const AS_LEVEL: &str = "its budget sent as a level";
+    pub(crate) const AS_SYSTEM: &str = "sent as system";
+    pub(crate) const AS_TEXT: &str = "sent as text";
+    pub(crate) const LOWERED: &str = "lowered to the provider's highest";
+    pub(crate) const MOVED_BEHIND: &str = "moved into a user message behind it";
+    pub(crate) const REPLACED: &str = "replaced";
+    pub(crate) const RENAMED: &str = "sent as the provider allows them";
+    pub(crate) const SAID_IN_TEXT: &str = "said in its text";
+    pub(crate) const TOO_MANY: &str = "more than the provider takes, the last left out";
+    pub(crate) const WITHOUT_TOOLS: &str = "there are no tools, left out";
+    pub(crate) const WITHOUT_TOOLS_INSTEAD: &str = "sent without tools, so that none is called";
 }
 
 #[cfg(test)]

@@ -4,12 +4,16 @@ use evenkeel_core::{ChatResponse, Delta, Part, StreamEvent};
 
 /// A whole answer as the events of a stream, without its end.
 pub fn events_of(response: &ChatResponse) -> Vec<StreamEvent> {
-    let mut events = vec![StreamEvent::Start {
+    let mut events = Vec::with_capacity(response.parts.len() + 4);
+    if !response.adapted.is_empty() {
+        events.push(StreamEvent::Adapted(response.adapted.clone()));
+    }
+    events.push(StreamEvent::Start {
         id: response.id.clone(),
         model: response.model.clone(),
         created: response.created,
         extra: response.extra.clone(),
-    }];
+    });
     let mut calls = 0;
     for part in &response.parts {
         if let Part::ToolCall(call) = part {
@@ -46,6 +50,7 @@ pub(crate) fn delta_of(part: Part) -> Option<Delta> {
         Part::Text(text) => Some(Delta::Text(text)),
         Part::Refusal(text) => Some(Delta::Refusal(text)),
         Part::Reasoning(part) => Some(Delta::Reasoning(part)),
+        Part::Image(_) | Part::Other(_) => Some(Delta::Part(part)),
         _ => None,
     }
 }

@@ -45,6 +45,16 @@ pub(crate) fn code(text: &str) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
+/// The path of a request's field, where it can be one.
+pub(crate) fn path(text: &str) -> Option<String> {
+    let fits = (1..=128).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-.:[]/'".contains(&b))
+        && mask(text) == text;
+    fits.then(|| text.to_owned())
+}
+
 fn head(text: &str) -> &str {
     let mut end = text.len().min(MAX_READ_BYTES);
     while !text.is_char_boundary(end) {

@@ -51,6 +51,21 @@ pub(crate) fn parse_event(text: &str) -> Result<Parsed, Error> {
     }
 }
 
+/// About how many bytes a value takes. Its depth is bounded by the parser's.
+pub(crate) fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(size).sum::<usize>(),
+        Value::Object(map) => {
+            let fields = map.iter();
+            2 + fields
+                .map(|(name, value)| name.len() + size(value))
+                .sum::<usize>()
+        }
+    }
+}
+
 /// `text` with its lone `\uD8xx` escapes rewritten; none if it has none.
 fn mend(text: &str, keep: bool) -> Option<String> {
     let bytes = text.as_bytes();

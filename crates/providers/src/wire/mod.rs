@@ -5,6 +5,7 @@ pub mod anthropic;
 mod call_ids;
 pub mod classify;
 mod decoder;
+mod effort;
 mod encoded;
 mod events;
 mod excerpt;

@@ -735,7 +735,13 @@ fn the_providers_own_tools_go_to_it_alone() {
         "tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]});
     let request = client(&body);
     assert_eq!(encode(&request).body, body);
-    let elsewhere = evenkeel_providers::wire::openai::encode_request(&request, "m", false);
+    let elsewhere = evenkeel_providers::wire::openai::encode_request(
+        &request,
+        "m",
+        false,
+        &evenkeel_providers::wire::openai::Options::default(),
+    )
+    .body;
     let history = elsewhere["messages"].to_string();
     assert!(
         !history.contains("srvtoolu_1") && history.contains("found"),
@@ -772,7 +778,13 @@ fn cache_marks_are_kept_for_this_provider() {
                 {"type": "image", "source": {"type": "url", "url": "https://h/i"}, "cache_control": mark}]}]});
     let request = client(&body);
     assert_eq!(encode(&request).body, body);
-    let elsewhere = evenkeel_providers::wire::openai::encode_request(&request, "m", false);
+    let elsewhere = evenkeel_providers::wire::openai::encode_request(
+        &request,
+        "m",
+        false,
+        &evenkeel_providers::wire::openai::Options::default(),
+    )
+    .body;
     assert!(!elsewhere["messages"].to_string().contains("cache_control"));
 
     // An edited message is never sent in its old words.

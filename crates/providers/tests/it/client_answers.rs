@@ -5,7 +5,7 @@ use crate::server::{
     response, text, text_event,
 };
 use evenkeel_core::{Class, Failure, KeySource, MissingKey, Provider, StreamEvent, TraceContext};
-use evenkeel_providers::{OpenAi, OpenAiConfig, OpenAiOptions};
+use evenkeel_providers::{Client, ClientConfig, ClientOptions, Dialect};
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use secrecy::SecretString;
@@ -138,7 +138,8 @@ async fn the_key_is_asked_for_at_every_request() {
         }
     })
     .await;
-    let client = OpenAi::new(OpenAiConfig {
+    let client = Client::new(ClientConfig {
+        dialect: Dialect::OpenAi,
         base_url: server.url(),
         key: Arc::new(Rotating(AtomicUsize::new(0))),
         propagate: false,
@@ -254,13 +255,13 @@ async fn a_private_certificate_is_trusted_where_the_config_says_so() {
     let ca = include_bytes!("tls/ca.pem").to_vec();
     let server = tls_server().await;
     let url = format!("https://localhost:{}/v1", server.address.port());
-    let trusting = OpenAiOptions {
+    let trusting = ClientOptions {
         root_certificates: Some(ca),
-        ..OpenAiOptions::default()
+        ..ClientOptions::default()
     };
     let answer = client(&url, trusting).complete(call()).await.unwrap();
     assert_eq!(answer.plain_text(), "Yes.");
-    let failure: Failure = client(&url, OpenAiOptions::default())
+    let failure: Failure = client(&url, ClientOptions::default())
         .complete(call())
         .await
         .unwrap_err();

@@ -6,7 +6,7 @@ use crate::server::{
     response, soon, text, text_event,
 };
 use evenkeel_core::{Class, Failure, Phase, Provider, Scope, StreamEvent};
-use evenkeel_providers::OpenAiOptions;
+use evenkeel_providers::ClientOptions;
 use futures_util::StreamExt;
 use std::error::Error;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ async fn nobody_listening_is_unreachable() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     };
-    let client = client(&format!("http://{address}/v1"), OpenAiOptions::default());
+    let client = client(&format!("http://{address}/v1"), ClientOptions::default());
     let failure = client.complete(call()).await.unwrap_err();
     assert_eq!(
         (failure.class, failure.scope),
@@ -139,7 +139,7 @@ async fn nobody_listening_is_unreachable() {
 async fn a_name_that_cannot_be_looked_up_is_unreachable() {
     // No name server is needed to refuse a label this long.
     let host = format!("{}.invalid", "x".repeat(70));
-    let client = client(&format!("http://{host}/v1"), OpenAiOptions::default());
+    let client = client(&format!("http://{host}/v1"), ClientOptions::default());
     let failure = soon(client.complete(call())).await.unwrap_err();
     assert_eq!(failure.class, Class::Unreachable, "{failure}");
 }
@@ -155,7 +155,7 @@ async fn a_port_that_speaks_no_tls_is_unreachable() {
         let url = format!("https://{address}/v1");
         let mut call = call();
         call.connect = Duration::from_millis(300);
-        let failure = client(&url, OpenAiOptions::default())
+        let failure = client(&url, ClientOptions::default())
             .complete(call)
             .await
             .unwrap_err();
@@ -176,7 +176,7 @@ async fn a_handshake_that_never_ends_is_ended_by_the_connect_clock() {
     let url = format!("https://{}/v1", server.address);
     let mut call = call();
     call.connect = Duration::from_millis(60);
-    let failure = soon(client(&url, OpenAiOptions::default()).complete(call))
+    let failure = soon(client(&url, ClientOptions::default()).complete(call))
         .await
         .unwrap_err();
     assert_eq!(failure.class, Class::Timeout);
@@ -346,7 +346,7 @@ async fn a_key_echoed_by_the_server_is_never_shown() {
 async fn a_key_in_the_address_is_never_shown() {
     let client = client(
         "http://127.0.0.1:1/v1?key=AIzaTESTKEY0123456789",
-        OpenAiOptions::default(),
+        ClientOptions::default(),
     );
     let failure = client.complete(call()).await.unwrap_err();
     let mut shown = vec![

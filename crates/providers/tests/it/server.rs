@@ -5,7 +5,7 @@ use evenkeel_core::{
     CallContext, ChatRequest, EventStream, Failure, KeySource, MissingKey, ProviderCall,
     StreamEvent,
 };
-use evenkeel_providers::{Limits, OpenAi, OpenAiConfig, OpenAiOptions};
+use evenkeel_providers::{Client, ClientConfig, ClientOptions, Dialect, Limits};
 use futures_util::StreamExt;
 use secrecy::SecretString;
 use std::future::Future;
@@ -77,33 +77,34 @@ impl Server {
         format!("http://{}/v1", self.address)
     }
 
-    pub(crate) fn client(&self) -> OpenAi {
-        client(&self.url(), OpenAiOptions::default())
+    pub(crate) fn client(&self) -> Client {
+        client(&self.url(), ClientOptions::default())
     }
 
     /// A client with narrow limits.
-    pub(crate) fn narrow_client(&self, bytes: usize) -> OpenAi {
+    pub(crate) fn narrow_client(&self, bytes: usize) -> Client {
         let limits = Limits {
             max_answer_bytes: bytes,
             max_event_bytes: bytes,
             after_finish: Duration::from_millis(50),
             ..Limits::default()
         };
-        let options = OpenAiOptions {
+        let options = ClientOptions {
             limits,
-            ..OpenAiOptions::default()
+            ..ClientOptions::default()
         };
         client(&self.url(), options)
     }
 }
 
-pub(crate) fn client(url: &str, options: OpenAiOptions) -> OpenAi {
-    let config = OpenAiConfig {
+pub(crate) fn client(url: &str, options: ClientOptions) -> Client {
+    let config = ClientConfig {
+        dialect: Dialect::OpenAi,
         base_url: url.to_owned(),
         key: Arc::new(Key),
         propagate: true,
     };
-    OpenAi::with_options(config, options).unwrap()
+    Client::with_options(config, options).unwrap()
 }
 
 /// Always gives [`KEY`].

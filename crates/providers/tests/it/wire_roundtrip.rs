@@ -1,15 +1,15 @@
 //! What is written is read back the same, whatever it is.
 
 use evenkeel_core::{
-    ChatRequest, ChatResponse, Delta, Extra, Finish, Image, Map, Message, Output, Part,
-    ReasoningPart, Role, Sampling, StreamEvent, Tool, ToolCall, ToolChoice, ToolResult, Usage,
-    Value,
+    ChatRequest, ChatResponse, Delta, Effort, Extra, Finish, Image, Map, Message, Output, Part,
+    Reasoning, ReasoningPart, Role, Sampling, StreamEvent, Tool, ToolCall, ToolChoice, ToolResult,
+    Usage, Value,
 };
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::EventDecoder;
 use evenkeel_providers::wire::openai::{
-    DIALECT, StreamDecoder, StreamEncoder, decode_request, decode_response, encode_request,
-    encode_response,
+    DIALECT, Options, StreamDecoder, StreamEncoder, decode_request, decode_response,
+    encode_request, encode_response,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -67,23 +67,69 @@ fn content_part() -> impl Strategy<Value = Part> {
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {
-    ("[a-zA-Z0-9_]{1,12}", "[a-z_]{1,12}", any::<String>()).prop_map(|(id, name, arguments)| {
-        ToolCall {
+    let signature = option::of("[A-Za-z0-9+/]{4,12}");
+    (
+        "[a-zA-Z0-9_]{1,12}",
+        "[a-z_]{1,12}",
+        any::<String>(),
+        signature,
+    )
+        .prop_map(|(id, name, arguments, signature)| ToolCall {
             id,
             name,
             arguments,
-            extra: Extra::default(),
-        }
-    })
+            extra: signature.map_or_else(Extra::default, |signature| {
+                let mut fields = Map::new();
+                fields.insert("thoughtSignature".into(), signature.into());
+                Extra {
+                    dialect: "gemini",
+                    fields,
+                }
+            }),
+        })
 }
 
-fn reasoning() -> impl Strategy<Value = Part> {
-    ".{1,20}".prop_map(|text| {
-        Part::Reasoning(ReasoningPart {
+/// Reasoning as it can be told apart again: one plain text, or blocks of which
+/// one is signed or opaque.
+fn reasoning() -> impl Strategy<Value = Vec<Part>> {
+    let plain = ".{1,20}".prop_map(|text| {
+        vec![Part::Reasoning(ReasoningPart {
             text,
             ..ReasoningPart::default()
+        })]
+    });
+    let signed = (
+        ".{0,20}",
+        "[A-Za-z0-9+/]{4,12}",
+        prop_oneof![
+            Just("anthropic"),
+            Just("gemini"),
+            Just("mistral"),
+            Just(DIALECT)
+        ],
+    )
+        .prop_map(|(text, signature, dialect)| {
+            Part::Reasoning(ReasoningPart {
+                text,
+                signature: Some(signature),
+                dialect,
+            })
+        });
+    let opaque = "[A-Za-z0-9+/]{4,12}".prop_map(|data| {
+        let mut fields = Map::new();
+        fields.insert("type".into(), "redacted_thinking".into());
+        fields.insert("data".into(), data.into());
+        Part::Other(Extra {
+            dialect: "anthropic",
+            fields,
         })
-    })
+    });
+    let blocks =
+        (vec(prop_oneof![signed.clone(), opaque], 0..3), signed).prop_map(|(mut blocks, last)| {
+            blocks.push(last);
+            blocks
+        });
+    prop_oneof![Just(Vec::new()), plain, blocks]
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -92,7 +138,7 @@ fn message() -> impl Strategy<Value = Message> {
         vec(content_part(), 1..4),
     );
     let assistant = (
-        option::of(reasoning()),
+        reasoning(),
         vec(content_part(), 0..3),
         option::of(any::<String>().prop_map(Part::Refusal)),
         vec(call().prop_map(Part::ToolCall), 0..3),
@@ -172,17 +218,29 @@ fn sampling() -> impl Strategy<Value = Sampling> {
         number(),
         number(),
         option::of(any::<i64>()),
+        option::of(any::<u64>()),
     )
         .prop_map(
-            |(temperature, top_p, presence_penalty, frequency_penalty, seed)| Sampling {
+            |(temperature, top_p, presence_penalty, frequency_penalty, seed, top_k)| Sampling {
                 temperature,
                 top_p,
                 presence_penalty,
                 frequency_penalty,
                 seed,
-                top_k: None,
+                top_k,
             },
         )
+}
+
+fn asked_reasoning() -> impl Strategy<Value = Option<Reasoning>> {
+    let level = proptest::sample::select(&Effort::ALL[..]);
+    (option::of(level), option::of(any::<u64>())).prop_map(|(effort, budget_tokens)| {
+        let asked = Reasoning {
+            effort,
+            budget_tokens,
+        };
+        (asked != Reasoning::default()).then_some(asked)
+    })
 }
 
 fn tool_choice() -> impl Strategy<Value = ToolChoice> {
@@ -204,9 +262,20 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
         sampling(),
         option::of(any::<u64>()),
         (vec(any::<String>(), 0..3), object(json_value()), extra()),
+        (asked_reasoning(), option::of(".{1,8}")),
     )
         .prop_map(
-            |(messages, tools, tool_choice, parallel_tool_calls, output, sampling, cap, rest)| {
+            |(
+                messages,
+                tools,
+                tool_choice,
+                parallel_tool_calls,
+                output,
+                sampling,
+                cap,
+                rest,
+                (reasoning, user),
+            )| {
                 let (stop, metadata, extra) = rest;
                 ChatRequest {
                     messages,
@@ -217,8 +286,8 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
                     sampling,
                     max_output_tokens: cap,
                     stop,
-                    reasoning: None,
-                    user: None,
+                    reasoning,
+                    user,
                     metadata,
                     extra,
                 }
@@ -231,7 +300,7 @@ fn answer() -> impl Strategy<Value = (Vec<Part>, Finish)> {
     let text = || ".{1,20}".prop_map(Part::Text);
     prop_oneof![
         (
-            option::of(reasoning()),
+            reasoning(),
             text(),
             prop_oneof![
                 Just(Finish::Stop),
@@ -317,12 +386,21 @@ fn events(response: &ChatResponse, size: usize) -> Vec<StreamEvent> {
                     .into_iter()
                     .map(|t| StreamEvent::Delta(Delta::Refusal(t))),
             ),
-            Part::Reasoning(r) => events.extend(pieces(&r.text).into_iter().map(|text| {
-                StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
-                    text,
-                    ..ReasoningPart::default()
-                }))
-            })),
+            Part::Reasoning(r) => {
+                events.extend(pieces(&r.text).into_iter().map(|text| {
+                    StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
+                        text,
+                        ..ReasoningPart::default()
+                    }))
+                }));
+                if r.signature.is_some() {
+                    events.push(StreamEvent::Delta(Delta::Reasoning(ReasoningPart {
+                        text: String::new(),
+                        ..r.clone()
+                    })));
+                }
+            }
+            Part::Other(_) => events.push(StreamEvent::Delta(Delta::Part(part.clone()))),
             Part::ToolCall(call) => {
                 events.push(StreamEvent::Delta(Delta::ToolCallStart {
                     index,
@@ -332,6 +410,12 @@ fn events(response: &ChatResponse, size: usize) -> Vec<StreamEvent> {
                 events.extend(pieces(&call.arguments).into_iter().map(|fragment| {
                     StreamEvent::Delta(Delta::ToolCallArguments { index, fragment })
                 }));
+                if !call.extra.fields.is_empty() {
+                    events.push(StreamEvent::Delta(Delta::ToolCallExtra {
+                        index,
+                        extra: call.extra.clone(),
+                    }));
+                }
                 index += 1;
             }
             _ => {}
@@ -348,7 +432,9 @@ proptest! {
 
     #[test]
     fn a_request_is_read_as_it_was_written(request in chat_request(), stream: bool) {
-        let written = encode_request(&request, "planner", stream).to_string();
+        let encoded = encode_request(&request, "planner", stream, &Options::default());
+        prop_assert_eq!(encoded.adapted, Vec::<String>::new());
+        let written = encoded.body.to_string();
         let read = decode_request(written.as_bytes()).unwrap();
         prop_assert_eq!(read.request, request);
         prop_assert_eq!((read.model.as_str(), read.stream, read.include_usage), ("planner", stream, stream));
@@ -411,6 +497,9 @@ fn expected(response: &ChatResponse, size: usize) -> Vec<StreamEvent> {
         match &event {
             StreamEvent::Delta(Delta::ToolCallStart { .. }) => {
                 out.append(&mut silent);
+                silent.push(event);
+            }
+            StreamEvent::Delta(Delta::ToolCallExtra { .. }) if !silent.is_empty() => {
                 silent.push(event);
             }
             StreamEvent::Delta(Delta::ToolCallArguments { .. }) | StreamEvent::Finish(_) => {

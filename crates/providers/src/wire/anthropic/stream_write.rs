@@ -4,7 +4,7 @@ use super::answer_write::{FORMS, stop_fields};
 use super::stream_calls::Sequence;
 use super::{CITATIONS, DIALECT, add_unknown, block_write, encode_error, kept, usage};
 use crate::wire::sse;
-use evenkeel_core::{Delta, Extra, Finish, Part, StreamEvent, Usage};
+use evenkeel_core::{Delta, Extra, Finish, Part, ReasoningPart, StreamEvent, Usage};
 use serde_json::{Map, Value, json};
 
 /// Turns neutral events into the events of one stream, whose `id` and `model`
@@ -31,7 +31,9 @@ pub struct StreamEncoder {
 #[derive(Debug)]
 enum Open {
     Text,
-    Thinking,
+    Thinking {
+        signed: bool,
+    },
     /// A call whose start waits for the fields that may follow it.
     CallToCome(Map<String, Value>),
     Call,
@@ -138,19 +140,7 @@ impl StreamEncoder {
                 self.piece(&json!({"type": "text_delta", "text": text}), out);
             }
             Delta::Refusal(text) => self.refusal.push_str(&text),
-            Delta::Reasoning(part) => {
-                if !matches!(self.open, Some(Open::Thinking)) {
-                    self.open_thinking(out);
-                }
-                if !part.text.is_empty() {
-                    let piece = json!({"type": "thinking_delta", "thinking": part.text});
-                    self.piece(&piece, out);
-                }
-                if let Some(signature) = block_write::own_signature(&part) {
-                    let piece = json!({"type": "signature_delta", "signature": signature});
-                    self.piece(&piece, out);
-                }
-            }
+            Delta::Reasoning(part) => self.reason(&part, out),
             Delta::ToolCallStart { id, name, .. } => {
                 self.close(out);
                 let mut block = Map::new();
@@ -172,6 +162,24 @@ impl StreamEncoder {
             }
             Delta::Part(part) => self.part(part, out),
             _ => {}
+        }
+    }
+
+    /// Reasoning; text after a signature begins a block of its own, since a
+    /// signature holds for its own block only.
+    fn reason(&mut self, part: &ReasoningPart, out: &mut Vec<Value>) {
+        match self.open {
+            Some(Open::Thinking { signed }) if !signed || part.text.is_empty() => {}
+            _ => self.open_thinking(out),
+        }
+        if !part.text.is_empty() {
+            let piece = json!({"type": "thinking_delta", "thinking": part.text});
+            self.piece(&piece, out);
+        }
+        if let Some(signature) = block_write::own_signature(part) {
+            let piece = json!({"type": "signature_delta", "signature": signature});
+            self.piece(&piece, out);
+            self.open = Some(Open::Thinking { signed: true });
         }
     }
 
@@ -238,7 +246,7 @@ impl StreamEncoder {
 
     fn open_thinking(&mut self, out: &mut Vec<Value>) {
         self.close(out);
-        self.open = Some(Open::Thinking);
+        self.open = Some(Open::Thinking { signed: false });
         let block = json!({"type": "thinking", "thinking": "", "signature": ""});
         self.block_start(&block, out);
     }

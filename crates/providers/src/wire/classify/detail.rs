@@ -18,6 +18,8 @@ pub(super) struct Detail {
     pub(super) error_code: String,
     pub(super) inner_code: String,
     pub(super) message: String,
+    /// The field of the request that is named as the cause.
+    pub(super) param: String,
     /// `ErrorInfo.reason`.
     pub(super) reasons: Vec<String>,
     /// `QuotaFailure.violations[].quotaId`.
@@ -96,6 +98,7 @@ impl Detail {
             grpc: scalar(error.get("status")),
             inner_code: scalar(error.get("innererror").and_then(|e| e.get("code"))),
             message,
+            param: param(error),
             is_json: true,
             ..Self::default()
         };
@@ -132,6 +135,32 @@ impl Detail {
         if let Some(delay) = entry.get("retryDelay").and_then(Value::as_str) {
             self.retry_delay = self.retry_delay.or_else(|| wait::duration(delay));
         }
+    }
+}
+
+/// The field named as the cause: OpenAI's `param`, the place of a validation
+/// error (`detail[].loc`), Google's `fieldViolations[].field`.
+fn param(error: &Map<String, Value>) -> String {
+    let place = || {
+        let loc = error.get("detail")?.get(0)?.get("loc")?.as_array()?;
+        let steps: Vec<String> = loc
+            .iter()
+            .filter(|step| *step != "body")
+            .map(|step| scalar(Some(step)))
+            .collect();
+        Some(steps.join("."))
+    };
+    let violation = || {
+        let details = error.get("details")?.as_array()?;
+        let mut fields = details
+            .iter()
+            .filter_map(|d| d.get("fieldViolations")?.get(0)?.get("field")?.as_str());
+        fields.next().map(str::to_owned)
+    };
+    let named = scalar(error.get("param"));
+    match named.is_empty() {
+        true => place().or_else(violation).unwrap_or_default(),
+        false => named,
     }
 }
 
@@ -175,6 +204,7 @@ fn status_in_answer(detail: &Detail, own: Option<u16>) -> Option<u16> {
         };
         status_of_name(name)
     })
+    .or_else(|| status_of_grpc(&detail.grpc))
     .or_else(|| status_in_text(&detail.message))
 }
 
@@ -189,6 +219,24 @@ fn status_of_name(name: &str) -> Option<u16> {
         "not_found_error" | "NotFoundError" => 404,
         "billing_error" => 402,
         "invalid_request_error" | "BadRequestError" => 400,
+        _ => return None,
+    })
+}
+
+/// The HTTP status of a gRPC status. From `google/rpc/code.proto`.
+fn status_of_grpc(name: &str) -> Option<u16> {
+    Some(match name {
+        "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => 400,
+        "UNAUTHENTICATED" => 401,
+        "PERMISSION_DENIED" => 403,
+        "NOT_FOUND" => 404,
+        "ABORTED" | "ALREADY_EXISTS" => 409,
+        "RESOURCE_EXHAUSTED" => 429,
+        "CANCELLED" => 499,
+        "INTERNAL" | "UNKNOWN" | "DATA_LOSS" => 500,
+        "UNIMPLEMENTED" => 501,
+        "UNAVAILABLE" => 503,
+        "DEADLINE_EXCEEDED" => 504,
         _ => return None,
     })
 }

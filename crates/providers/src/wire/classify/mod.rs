@@ -117,6 +117,7 @@ pub fn classify(reply: &Reply<'_>) -> Failure {
         // A code that repeats the status says nothing.
         .filter(|code| Some(*code) != status.as_ref())
         .find_map(|code| excerpt::code(code));
+    failure.param = excerpt::path(&detail.param);
     failure.same_model_may_help = reply.header("x-should-retry") != Some("false");
     failure.capability_gap = class == Class::BadRequest && rules::lacks_something(&detail);
     failure

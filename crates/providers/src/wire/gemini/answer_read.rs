@@ -127,11 +127,13 @@ fn read(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
 }
 
 /// The parts and the finish of a candidate, and what has no neutral form.
+type Candidate = (Vec<Part>, Finish, Map<String, Value>);
+
 fn read_candidate(
     reply: &Reply<'_>,
     mut candidate: Map<String, Value>,
     mut ids: Ids,
-) -> Result<(Vec<Part>, Finish, Map<String, Value>), Failure> {
+) -> Result<Candidate, Failure> {
     let mut content = match candidate.shift_remove("content") {
         Some(Value::Object(content)) => content,
         _ => Map::new(),

@@ -56,7 +56,7 @@ fn sampling(request: &ChatRequest, map: &mut Map<String, Value>, adapted: &mut A
     let sampling = &request.sampling;
     let temperature = sampling.temperature.map(|asked| {
         let taken = asked.clamp(0.0, MAX_TEMPERATURE);
-        if taken < asked || taken > asked {
+        if !(0.0..=MAX_TEMPERATURE).contains(&asked) {
             adapted.clamped("temperature");
         }
         taken

@@ -10,6 +10,7 @@ use crate::wire::fields::Fields;
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{Message, Part, Role};
 use serde_json::{Map, Value};
+use std::collections::{HashMap, VecDeque};
 
 /// Reads `systemInstruction` and `contents`.
 pub(super) fn messages(
@@ -26,13 +27,15 @@ pub(super) fn messages(
     let mut reader = Reader::default();
     let mut messages = Vec::with_capacity(contents.len() + 1);
     if let Some(system) = system {
-        let content = Content::of(system, "systemInstruction")?;
-        messages.extend(reader.message(
-            Role::System,
-            content.parts,
-            content.rest,
-            "systemInstruction",
-        )?);
+        let path = "systemInstruction";
+        let mut content = Content::of(system, path)?;
+        // A role says nothing here; some clients give one.
+        let role = content
+            .role
+            .take()
+            .map(|role| ("role".to_owned(), role.into()));
+        content.rest.extend(role);
+        messages.extend(reader.message(Role::System, content.parts, content.rest, path)?);
     }
     for (i, content) in contents.into_iter().enumerate() {
         reader.content(content, &format!("contents[{i}]"), &mut messages)?;
@@ -82,8 +85,39 @@ impl Content {
 #[derive(Default)]
 struct Reader {
     ids: Ids,
-    /// Id and name of the calls that no result has answered yet.
-    open: Vec<(String, String)>,
+    open: OpenCalls,
+}
+
+/// The calls of the last model turn that no result has answered yet.
+#[derive(Default)]
+struct OpenCalls {
+    ids: Vec<Option<String>>,
+    by_id: HashMap<String, usize>,
+    by_name: HashMap<String, VecDeque<usize>>,
+}
+
+impl OpenCalls {
+    fn add(&mut self, id: &str, name: &str) {
+        let at = self.ids.len();
+        self.by_id.insert(id.to_owned(), at);
+        self.by_name
+            .entry(name.to_owned())
+            .or_default()
+            .push_back(at);
+        self.ids.push(Some(id.to_owned()));
+    }
+
+    fn close(&mut self, id: &str) {
+        if let Some(at) = self.by_id.get(id) {
+            self.ids[*at] = None;
+        }
+    }
+
+    /// Closes the first open call of that name.
+    fn close_first_of(&mut self, name: &str) -> Option<String> {
+        let waiting = self.by_name.get_mut(name)?;
+        std::iter::from_fn(|| waiting.pop_front()).find_map(|at| self.ids[at].take())
+    }
 }
 
 impl Reader {
@@ -96,7 +130,7 @@ impl Reader {
         let content = Content::of(value, path)?;
         match content.role.as_deref() {
             Some("model") => {
-                self.open.clear();
+                self.open = OpenCalls::default();
                 out.extend(self.message(Role::Assistant, content.parts, content.rest, path)?);
             }
             None | Some("user" | "function") => {
@@ -158,20 +192,12 @@ impl Reader {
     /// of its name.
     fn pair(&mut self, part: &mut Part, raw: &Map<String, Value>) {
         match part {
-            Part::ToolCall(call) => self.open.push((call.id.clone(), call.name.clone())),
-            Part::ToolResult(result) => {
+            Part::ToolCall(call) => self.open.add(&call.id, &call.name),
+            Part::ToolResult(result) if result.call_id.is_empty() => {
                 let name = raw["functionResponse"]["name"].as_str().unwrap_or_default();
-                let found = self.open.iter().position(|(id, of)| {
-                    if result.call_id.is_empty() {
-                        of == name
-                    } else {
-                        *id == result.call_id
-                    }
-                });
-                if let Some(at) = found {
-                    result.call_id = self.open.remove(at).0;
-                }
+                result.call_id = self.open.close_first_of(name).unwrap_or_default();
             }
+            Part::ToolResult(result) => self.open.close(&result.call_id),
             _ => {}
         }
     }

@@ -51,7 +51,7 @@ pub(super) struct Traits {
 }
 
 impl Options {
-    pub(super) fn traits(&self, model: &str) -> Traits {
+    pub(super) fn traits(self, model: &str) -> Traits {
         let generation = generation(model);
         let is_strict = generation.is_some_and(|(major, _)| major >= STRICT_GENERATION);
         let guessed = match generation {

@@ -11,10 +11,11 @@ use serde_json::{Map, Value};
 /// A part in one spelling: its own fields and those of what it holds, but
 /// nothing deeper, which is the caller's.
 pub(super) fn normal(part: Map<String, Value>) -> Map<String, Value> {
-    camel_keys(part)
-        .into_iter()
-        .map(|(name, value)| (name, camel_value(value)))
-        .collect()
+    let mut part = camel_keys(part);
+    for value in part.values_mut().filter(|value| value.is_object()) {
+        *value = camel_value(value.take());
+    }
+    part
 }
 
 /// Adds the neutral parts of one part, in one spelling already, to `out`.
@@ -24,6 +25,13 @@ pub(super) fn read(
     ids: &mut Ids,
     out: &mut Vec<Part>,
 ) -> Result<(), RequestError> {
+    if part.len() == 1
+        && let Some(Value::String(text)) = part.get("text")
+    {
+        // What nearly every part is, without a copy of its fields.
+        out.push(Part::Text(text.clone()));
+        return Ok(());
+    }
     let mut fields = Fields::new(part.clone(), path);
     let signature = fields.string(SIGNATURE)?;
     let is_thought = fields.boolean("thought")?.unwrap_or(false);
@@ -36,13 +44,11 @@ pub(super) fn read(
         return Ok(());
     }
     if fields.peek("inlineData").is_some() || fields.peek("fileData").is_some() {
-        match image(&mut fields)? {
-            Some(image) => out.push(Part::Image(image)),
-            None => {
-                out.push(Part::Other(extra(part.clone())));
-                return Ok(());
-            }
-        }
+        let Some(image) = image(&mut fields)? else {
+            out.push(Part::Other(extra(part.clone())));
+            return Ok(());
+        };
+        out.push(Part::Image(image));
     } else if let Some(text) = fields.string("text")? {
         if is_thought {
             out.push(Part::Reasoning(ReasoningPart {

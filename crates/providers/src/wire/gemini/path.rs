@@ -1,5 +1,8 @@
 //! Where a request goes, below the base address.
 
+/// Digits of a percent-encoded byte.
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
 /// The path and query of a request to `model`, below a base address such as
 /// `https://generativelanguage.googleapis.com/v1beta` or, at Vertex AI,
 /// `…/v1/projects/{p}/locations/{l}/publishers/google`.
@@ -14,7 +17,8 @@ pub fn path(model: &str, stream: bool) -> String {
         if plain {
             path.push(char::from(byte));
         } else {
-            path.push_str(&format!("%{byte:02X}"));
+            path.push('%');
+            path.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
         }
     }
     path.push_str(if stream {

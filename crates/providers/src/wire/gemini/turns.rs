@@ -5,6 +5,7 @@ use super::parts_write::Style;
 use crate::wire::adapted::Adapted;
 use evenkeel_core::{Part, ToolResult};
 use serde_json::{Map, Value, json};
+use std::collections::{HashMap, VecDeque};
 
 /// The documented value that passes for the signature of a call which no
 /// Gemini model made, `skip_thought_signature_validator` in base64.
@@ -79,25 +80,22 @@ fn answers(
     style: &Style<'_>,
     adapted: &mut Adapted,
 ) -> Vec<Value> {
+    let mut by_id: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (at, (result, _)) in results.iter().enumerate() {
+        by_id.entry(&result.call_id).or_default().push_back(at);
+    }
+    let mut take = |id: &str| by_id.get_mut(id)?.pop_front();
+    let own: Vec<Option<usize>> = calls.iter().map(|(id, _)| take(id)).collect();
+    // Results that name no call answer what is left, in order.
+    let found: Vec<Option<usize>> = own
+        .into_iter()
+        .map(|own| own.or_else(|| take("")))
+        .collect();
     let mut left: Vec<_> = results.into_iter().map(Some).collect();
-    let mut take = |wanted: &str| {
-        left.iter_mut()
-            .find(|r| {
-                r.as_ref()
-                    .is_some_and(|(result, _)| result.call_id == wanted)
-            })
-            .and_then(Option::take)
-    };
-    let by_id: Vec<_> = calls.iter().map(|(id, _)| take(id)).collect();
-    let mut without_id = left.iter_mut().filter(|r| {
-        r.as_ref()
-            .is_some_and(|(result, _)| result.call_id.is_empty())
-    });
     let mut parts = Vec::with_capacity(calls.len());
     let mut beside = Vec::new();
-    for ((id, name), found) in calls.iter().zip(by_id) {
-        let found = found.or_else(|| without_id.next()?.take());
-        parts.push(match found {
+    for ((id, name), found) in calls.iter().zip(found) {
+        parts.push(match found.and_then(|at| left[at].take()) {
             Some((_, Some(raw))) => written(raw, style),
             Some((result, None)) => style.result(result, name, &mut beside, adapted),
             None => {

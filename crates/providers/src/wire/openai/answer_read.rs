@@ -1,9 +1,11 @@
 //! Whole answers: JSON to neutral form.
 
-use super::{extra, usage};
+use super::{CHOICE, DIALECT, call_signature, extra, reasoning_details, usage};
 use crate::wire::classify::{Reply, classify};
 use crate::wire::{Server, excerpt, json};
-use evenkeel_core::{ChatResponse, Class, Extra, Failure, Finish, Part, ReasoningPart, ToolCall};
+use evenkeel_core::{
+    ChatResponse, Class, Extra, Failure, Finish, Image, Part, ReasoningPart, ToolCall,
+};
 use serde_json::{Map, Value, json};
 
 /// Reads the body of a 200 answer.
@@ -23,6 +25,14 @@ pub fn decode_response(body: &[u8], server: Server) -> Result<ChatResponse, Fail
 /// # Errors
 /// As [`decode_response`].
 pub fn decode_answer(reply: &Reply<'_>) -> Result<ChatResponse, Failure> {
+    decode(reply, DIALECT)
+}
+
+/// Reads the body of a success; what has no neutral place is of `dialect`.
+pub(in crate::wire) fn decode(
+    reply: &Reply<'_>,
+    dialect: &'static str,
+) -> Result<ChatResponse, Failure> {
     let value = parse(reply)?;
     if is_error(&value) {
         return Err(classify(reply));
@@ -37,7 +47,7 @@ pub fn decode_answer(reply: &Reply<'_>) -> Result<ChatResponse, Failure> {
     let Some(Value::Object(choice)) = first_choice(choices) else {
         return malformed("the answer's list of choices is empty");
     };
-    answer(reply, map, choice)
+    answer(reply, map, choice, dialect)
 }
 
 fn parse(reply: &Reply<'_>) -> Result<Value, Failure> {
@@ -88,6 +98,7 @@ fn answer(
     reply: &Reply<'_>,
     mut map: Map<String, Value>,
     mut choice: Map<String, Value>,
+    dialect: &'static str,
 ) -> Result<ChatResponse, Failure> {
     if let Some(failure) = choice_error(reply, &choice) {
         return Err(failure);
@@ -96,7 +107,7 @@ fn answer(
     let Some(Value::Object(mut message)) = choice.shift_remove("message") else {
         return Err(reply.failure(Class::Malformed, "the answer's choice has no message"));
     };
-    let parts = parts(&mut message, &id);
+    let parts = parts(&mut message, &id, dialect);
     let reason = text(choice.shift_remove("finish_reason"));
     let finish = match finish(&reason) {
         Reason::Finish(finish) => derived(finish, &parts),
@@ -126,11 +137,11 @@ fn answer(
         finish,
         usage,
         adapted: Vec::new(),
-        extra: extra(Map::new()),
+        extra: extra(dialect, Map::new()),
     };
     keep_rest(&mut map, choice, message, raw_usage, &response);
     Ok(ChatResponse {
-        extra: extra(map),
+        extra: extra(dialect, map),
         ..response
     })
 }
@@ -152,7 +163,7 @@ fn keep_rest(
         choice.insert("message".into(), message.into());
     }
     if !choice.is_empty() {
-        map.insert("choices".into(), json!([choice]));
+        map.insert(CHOICE.into(), choice.into());
     }
     if let (Some(raw), Some(read)) = (raw_usage, response.usage)
         && raw != usage::write(read)
@@ -168,23 +179,18 @@ pub(super) fn choice_error(reply: &Reply<'_>, choice: &Map<String, Value>) -> Op
     Some(classify(&reply.with_body(body.as_bytes())))
 }
 
-fn parts(message: &mut Map<String, Value>, answer_id: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let text = reasoning(message);
-    message.shift_remove("reasoning_content");
-    if message.get("reasoning").is_some_and(Value::is_string) {
-        message.shift_remove("reasoning");
-    }
-    if let Some(text) = text {
-        parts.push(Part::Reasoning(ReasoningPart {
-            text,
-            ..ReasoningPart::default()
-        }));
-    }
+fn parts(message: &mut Map<String, Value>, answer_id: &str, dialect: &'static str) -> Vec<Part> {
+    let mut parts = reasoning_parts(message);
     match message.shift_remove("content") {
         Some(Value::String(text)) if !text.is_empty() => parts.push(Part::Text(text)),
-        Some(Value::Array(items)) => parts.extend(items.into_iter().map(content_part)),
+        Some(Value::Array(items)) => {
+            parts.extend(items.into_iter().map(|item| content_part(item, dialect)));
+        }
         _ => {}
+    }
+    if let Some(images) = images(message.get("images")) {
+        message.shift_remove("images");
+        parts.extend(images.into_iter().map(Part::Image));
     }
     match message.shift_remove("refusal") {
         Some(Value::String(text)) if !text.is_empty() => parts.push(Part::Refusal(text)),
@@ -193,7 +199,7 @@ fn parts(message: &mut Map<String, Value>, answer_id: &str) -> Vec<Part> {
     if let Some(Value::Array(calls)) = message.shift_remove("tool_calls") {
         for call in calls {
             let position = parts.len();
-            parts.push(call_part(call, answer_id, position));
+            parts.push(call_part(call, answer_id, position, dialect));
         }
     }
     if let Some(call) = message
@@ -201,9 +207,40 @@ fn parts(message: &mut Map<String, Value>, answer_id: &str) -> Vec<Part> {
         .filter(|c| !c.is_null())
     {
         let position = parts.len();
-        parts.push(call_part(json!({"function": call}), answer_id, position));
+        let call = json!({"function": call});
+        parts.push(call_part(call, answer_id, position, dialect));
     }
     parts
+}
+
+/// Reasoning from its text and its details. The details stay too where the
+/// parts say less than they do, since their provider wants them back as they
+/// were.
+fn reasoning_parts(message: &mut Map<String, Value>) -> Vec<Part> {
+    let text = reasoning(message);
+    message.shift_remove("reasoning_content");
+    if message.get("reasoning").is_some_and(Value::is_string) {
+        message.shift_remove("reasoning");
+    }
+    let details = message.get("reasoning_details").filter(|d| d.is_array());
+    let parts = reasoning_details::joined(text, details);
+    if details.is_some() && reasoning_details::write(&parts).as_ref() == details {
+        message.shift_remove("reasoning_details");
+    }
+    parts
+}
+
+/// Images beside the text, as `OpenRouter` has them; none where one is
+/// something else.
+pub(super) fn images(field: Option<&Value>) -> Option<Vec<Image>> {
+    let url = |item: &Value| item.pointer("/image_url/url")?.as_str().map(str::to_owned);
+    let image = |item| {
+        Some(Image {
+            url: url(item)?,
+            detail: None,
+        })
+    };
+    field?.as_array()?.iter().map(image).collect()
 }
 
 /// Reasoning text under either of its names. A server that sends both sends
@@ -217,7 +254,7 @@ pub(super) fn reasoning(message: &Map<String, Value>) -> Option<String> {
 }
 
 /// A part of a `content` list.
-pub(super) fn content_part(item: Value) -> Part {
+pub(super) fn content_part(item: Value, dialect: &'static str) -> Part {
     let kind = item.get("type").and_then(Value::as_str).unwrap_or_default();
     let said = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
     let known = match kind {
@@ -225,14 +262,14 @@ pub(super) fn content_part(item: Value) -> Part {
         "refusal" => said("refusal").map(Part::Refusal),
         "thinking" => Some(Part::Reasoning(ReasoningPart {
             text: thinking(item.get("thinking")),
+            dialect: said("signature").map_or("", |_| dialect),
             signature: said("signature"),
-            dialect: super::DIALECT,
         })),
         _ => None,
     };
     match (known, item) {
         (Some(part), _) => part,
-        (None, Value::Object(fields)) => Part::Other(extra(fields)),
+        (None, Value::Object(fields)) => Part::Other(extra(dialect, fields)),
         (None, other) => Part::Text(other.as_str().unwrap_or_default().to_owned()),
     }
 }
@@ -248,11 +285,11 @@ fn thinking(value: Option<&Value>) -> String {
     }
 }
 
-fn call_part(call: Value, answer_id: &str, position: usize) -> Part {
+fn call_part(call: Value, answer_id: &str, position: usize, dialect: &'static str) -> Part {
     let Some(function) = call.get("function") else {
         return match call {
-            Value::Object(fields) => Part::Other(extra(fields)),
-            _ => Part::Other(extra(Map::new())),
+            Value::Object(fields) => Part::Other(extra(dialect, fields)),
+            _ => Part::Other(extra(dialect, Map::new())),
         };
     };
     let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -264,8 +301,27 @@ fn call_part(call: Value, answer_id: &str, position: usize) -> Part {
         },
         name: text(function.get("name").cloned()),
         arguments: arguments(function.get("arguments")),
-        extra: Extra::default(),
+        extra: call_extra(&call, dialect),
     })
+}
+
+/// What an entry of `tool_calls` says beside the call: a signature, else the
+/// fields that are not known.
+fn call_extra(call: &Value, dialect: &'static str) -> Extra {
+    let signature = call_signature::read(call);
+    if !signature.fields.is_empty() {
+        return signature;
+    }
+    let known = ["id", "type", "function", "index"];
+    let fields = call.as_object().into_iter().flatten();
+    let unknown: Map<String, Value> = fields
+        .filter(|(name, value)| !known.contains(&name.as_str()) && !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    match unknown.is_empty() {
+        true => Extra::default(),
+        false => extra(dialect, unknown),
+    }
 }
 
 /// Arguments as the text they were sent as; an object is written out.

@@ -1,12 +1,13 @@
 //! Messages: JSON to neutral form.
 
-use super::{extra, messages_write};
+use super::style::Style;
+use super::{answer_read, call_signature, extra, messages_write, reasoning_details};
 use crate::wire::RequestError;
 use crate::wire::fields::Fields;
-use evenkeel_core::{Extra, Image, Message, Part, ReasoningPart, Role, ToolCall, ToolResult};
+use evenkeel_core::{Image, Message, Part, Role, ToolCall, ToolResult};
 use serde_json::{Map, Value};
 
-pub(super) fn messages(items: Vec<Value>) -> Result<Vec<Message>, RequestError> {
+pub(super) fn messages(items: Vec<Value>, style: &Style) -> Result<Vec<Message>, RequestError> {
     if items.is_empty() {
         return Err(RequestError::new(
             "empty_array",
@@ -17,25 +18,24 @@ pub(super) fn messages(items: Vec<Value>) -> Result<Vec<Message>, RequestError> 
     items
         .into_iter()
         .enumerate()
-        .map(|(i, item)| message(Fields::of(item, format!("messages[{i}]"))?))
+        .map(|(i, item)| message(Fields::of(item, format!("messages[{i}]"))?, style))
         .collect()
 }
 
-fn message(mut fields: Fields) -> Result<Message, RequestError> {
+fn message(mut fields: Fields, style: &Style) -> Result<Message, RequestError> {
     let role = role(&mut fields)?;
     let name = fields.string("name")?;
     let parts = match role {
-        Role::Assistant => assistant_parts(&mut fields)?,
-        Role::Tool => vec![tool_result(&mut fields)?],
-        Role::System | Role::Developer | Role::User => {
-            content(&mut fields)?.ok_or_else(|| RequestError::missing(fields.path("content")))?
-        }
+        Role::Assistant => assistant_parts(&mut fields, style)?,
+        Role::Tool => vec![tool_result(&mut fields, style)?],
+        Role::System | Role::Developer | Role::User => content(&mut fields, style)?
+            .ok_or_else(|| RequestError::missing(fields.path("content")))?,
     };
     Ok(Message {
         role,
         parts,
         name,
-        extra: extra(fields.rest()),
+        extra: extra(style.dialect, fields.rest()),
     })
 }
 
@@ -58,26 +58,30 @@ fn role(fields: &mut Fields) -> Result<Role, RequestError> {
 
 /// The `content` field as parts; its written form is kept where the parts say
 /// less than it did.
-fn content(fields: &mut Fields) -> Result<Option<Vec<Part>>, RequestError> {
+fn content(fields: &mut Fields, style: &Style) -> Result<Option<Vec<Part>>, RequestError> {
     let Some(raw) = fields.take("content") else {
         return Ok(None);
     };
-    let parts = content_parts(&raw, &fields.path("content"))?;
-    if messages_write::content(&parts) != raw {
+    let parts = content_parts(&raw, &fields.path("content"), style.dialect)?;
+    if messages_write::content(&parts, style) != raw {
         fields.keep("content", raw);
     }
     Ok(Some(parts))
 }
 
 /// The parts of a `content` value.
-pub(super) fn content_parts(content: &Value, path: &str) -> Result<Vec<Part>, RequestError> {
+pub(super) fn content_parts(
+    content: &Value,
+    path: &str,
+    dialect: &'static str,
+) -> Result<Vec<Part>, RequestError> {
     match content {
         Value::String(text) => Ok(vec![Part::Text(text.clone())]),
         Value::Array(items) => items
             .iter()
             .enumerate()
             .map(|(i, item)| match item {
-                Value::Object(part) => content_part(part, &format!("{path}[{i}]")),
+                Value::Object(part) => content_part(part, &format!("{path}[{i}]"), dialect),
                 other => Err(RequestError::wrong_type(
                     format!("{path}[{i}]"),
                     "an object",
@@ -93,7 +97,11 @@ pub(super) fn content_parts(content: &Value, path: &str) -> Result<Vec<Part>, Re
     }
 }
 
-fn content_part(part: &Map<String, Value>, path: &str) -> Result<Part, RequestError> {
+fn content_part(
+    part: &Map<String, Value>,
+    path: &str,
+    dialect: &'static str,
+) -> Result<Part, RequestError> {
     let mut fields = Fields::new(part.clone(), path);
     match fields.required_string("type")?.as_str() {
         "text" => Ok(Part::Text(fields.required_string("text")?)),
@@ -112,23 +120,32 @@ fn content_part(part: &Map<String, Value>, path: &str) -> Result<Part, RequestEr
                 None => Err(RequestError::missing(path)),
             }
         }
-        _ => Ok(Part::Other(extra(part.clone()))),
+        // Mistral's; elsewhere such a part is opaque.
+        "thinking" if dialect != super::DIALECT => Ok(answer_read::content_part(
+            Value::Object(part.clone()),
+            dialect,
+        )),
+        _ => Ok(Part::Other(extra(dialect, part.clone()))),
     }
 }
 
-fn assistant_parts(fields: &mut Fields) -> Result<Vec<Part>, RequestError> {
-    let mut parts = Vec::new();
-    if let Some(text) = reasoning(fields)? {
-        parts.push(Part::Reasoning(ReasoningPart {
-            text,
-            ..ReasoningPart::default()
-        }));
+fn assistant_parts(fields: &mut Fields, style: &Style) -> Result<Vec<Part>, RequestError> {
+    let text = reasoning(fields)?;
+    let details = fields
+        .take("reasoning_details")
+        .filter(|details| details.is_array());
+    let mut parts = reasoning_details::joined(text, details.as_ref());
+    if let Some(details) = details
+        && reasoning_details::write(&parts).as_ref() != Some(&details)
+        && reasoning_details::parts(&details) == parts
+    {
+        fields.keep("reasoning_details", details);
     }
-    parts.extend(content(fields)?.unwrap_or_default());
+    parts.extend(content(fields, style)?.unwrap_or_default());
     parts.extend(fields.string("refusal")?.map(Part::Refusal));
     if let Some(raw) = fields.take("tool_calls") {
         let calls = tool_calls(&raw, &fields.path("tool_calls"))?;
-        if messages_write::tool_calls(calls.iter()) != raw {
+        if messages_write::tool_calls(calls.iter(), style.dialect) != raw {
             fields.keep("tool_calls", raw);
         }
         parts.extend(calls.into_iter().map(Part::ToolCall));
@@ -167,16 +184,17 @@ pub(super) fn tool_calls(raw: &Value, path: &str) -> Result<Vec<ToolCall>, Reque
             Ok(ToolCall {
                 id,
                 name: function.required_string("name")?,
-                arguments: function.string("arguments")?.unwrap_or_default(),
-                extra: Extra::default(),
+                arguments: answer_read::arguments(function.take("arguments").as_ref()),
+                extra: call_signature::read(item),
             })
         })
         .collect()
 }
 
-fn tool_result(fields: &mut Fields) -> Result<Part, RequestError> {
+fn tool_result(fields: &mut Fields, style: &Style) -> Result<Part, RequestError> {
     let call_id = fields.required_string("tool_call_id")?;
-    let parts = content(fields)?.ok_or_else(|| RequestError::missing(fields.path("content")))?;
+    let parts =
+        content(fields, style)?.ok_or_else(|| RequestError::missing(fields.path("content")))?;
     Ok(Part::ToolResult(ToolResult {
         call_id,
         parts,

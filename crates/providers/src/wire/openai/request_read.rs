@@ -1,10 +1,11 @@
 //! A client's request: JSON to neutral form.
 
+use super::style::{Style, UserField};
 use super::{extra, messages_read};
 use crate::wire::fields::Fields;
 use crate::wire::json;
 use crate::wire::{ClientRequest, RequestError};
-use evenkeel_core::{ChatRequest, Output, Sampling, Tool, ToolChoice};
+use evenkeel_core::{ChatRequest, Effort, Output, Reasoning, Sampling, Tool, ToolChoice};
 use serde_json::{Map, Value};
 
 /// Reads a request body.
@@ -15,6 +16,11 @@ use serde_json::{Map, Value};
 /// # Errors
 /// [`RequestError`], whose `param` names the field.
 pub fn decode_request(body: &[u8]) -> Result<ClientRequest, RequestError> {
+    decode(body, &Style::FAITHFUL)
+}
+
+/// Reads a request body in the words of `style`.
+pub(in crate::wire) fn decode(body: &[u8], style: &Style) -> Result<ClientRequest, RequestError> {
     let value = json::parse(body).map_err(|e| RequestError {
         message: format!("the request body is not valid JSON: {e}"),
         param: None,
@@ -27,10 +33,10 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, RequestError> {
             code: Some("invalid_type"),
         });
     };
-    read(Fields::new(map, ""))
+    read(Fields::new(map, ""), style)
 }
 
-fn read(mut fields: Fields) -> Result<ClientRequest, RequestError> {
+fn read(mut fields: Fields, style: &Style) -> Result<ClientRequest, RequestError> {
     refuse_unanswerable(&mut fields)?;
     let model = fields.required_string("model")?;
     if model.is_empty() {
@@ -42,11 +48,11 @@ fn read(mut fields: Fields) -> Result<ClientRequest, RequestError> {
     let messages = fields
         .array("messages")?
         .ok_or_else(|| RequestError::missing("messages".into()))?;
-    let messages = messages_read::messages(messages)?;
+    let messages = messages_read::messages(messages, style)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
     let include_usage = stream_options(&mut fields)?;
-    let tools = tools(&mut fields)?;
-    let tool_choice = tool_choice(&mut fields)?;
+    let tools = tools(&mut fields, style.dialect)?;
+    let tool_choice = tool_choice(&mut fields, style)?;
     let parallel_tool_calls = fields.boolean("parallel_tool_calls")?;
     let output = output(&mut fields)?;
     let sampling = Sampling {
@@ -54,12 +60,14 @@ fn read(mut fields: Fields) -> Result<ClientRequest, RequestError> {
         top_p: fields.number("top_p")?,
         presence_penalty: fields.number("presence_penalty")?,
         frequency_penalty: fields.number("frequency_penalty")?,
-        seed: fields.integer("seed")?,
-        top_k: None,
+        seed: fields.integer(style.seed)?,
+        top_k: top_k(&mut fields),
     };
     let max_output_tokens = max_output_tokens(&mut fields)?;
     let stop = stop(&mut fields)?;
-    let metadata = fields.object("metadata")?.unwrap_or_default();
+    let reasoning = reasoning(&mut fields);
+    let mut metadata = fields.object("metadata")?.unwrap_or_default();
+    let user = user(&mut fields, style, &mut metadata)?;
     Ok(ClientRequest {
         request: ChatRequest {
             messages,
@@ -70,10 +78,10 @@ fn read(mut fields: Fields) -> Result<ClientRequest, RequestError> {
             sampling,
             max_output_tokens,
             stop,
-            reasoning: None,
-            user: None,
+            reasoning,
+            user,
             metadata,
-            extra: extra(fields.rest()),
+            extra: extra(style.dialect, fields.rest()),
         },
         model,
         stream,
@@ -113,17 +121,17 @@ fn stream_options(fields: &mut Fields) -> Result<bool, RequestError> {
     Ok(include_usage)
 }
 
-fn tools(fields: &mut Fields) -> Result<Vec<Tool>, RequestError> {
+fn tools(fields: &mut Fields, dialect: &'static str) -> Result<Vec<Tool>, RequestError> {
     fields
         .array("tools")?
         .unwrap_or_default()
         .into_iter()
         .enumerate()
-        .map(|(i, tool)| tool_of(Fields::of(tool, format!("tools[{i}]"))?))
+        .map(|(i, tool)| tool_of(Fields::of(tool, format!("tools[{i}]"))?, dialect))
         .collect()
 }
 
-fn tool_of(mut fields: Fields) -> Result<Tool, RequestError> {
+fn tool_of(mut fields: Fields, dialect: &'static str) -> Result<Tool, RequestError> {
     let kind = fields.required_string("type")?;
     match kind.as_str() {
         "function" => {}
@@ -132,7 +140,7 @@ fn tool_of(mut fields: Fields) -> Result<Tool, RequestError> {
             let message = format!("`{param}` is `custom`; only `function` tools are supported");
             return Err(RequestError::unsupported(param, message));
         }
-        _ => return Ok(provider_tool(fields, kind)),
+        _ => return Ok(provider_tool(fields, kind, dialect)),
     }
     let path = fields.path("function");
     let function = fields
@@ -152,23 +160,23 @@ fn tool_of(mut fields: Fields) -> Result<Tool, RequestError> {
         description,
         parameters,
         strict,
-        extra: extra(fields.rest()),
+        extra: extra(dialect, fields.rest()),
     })
 }
 
 /// A tool that the provider runs itself: known by its type, otherwise opaque.
-fn provider_tool(mut fields: Fields, kind: String) -> Tool {
+fn provider_tool(mut fields: Fields, kind: String, dialect: &'static str) -> Tool {
     fields.keep("type", Value::String(kind.clone()));
     Tool {
         name: kind,
         description: None,
         parameters: None,
         strict: None,
-        extra: extra(fields.rest()),
+        extra: extra(dialect, fields.rest()),
     }
 }
 
-fn tool_choice(fields: &mut Fields) -> Result<Option<ToolChoice>, RequestError> {
+fn tool_choice(fields: &mut Fields, style: &Style) -> Result<Option<ToolChoice>, RequestError> {
     let Some(value) = fields.take("tool_choice") else {
         return Ok(None);
     };
@@ -177,6 +185,7 @@ fn tool_choice(fields: &mut Fields) -> Result<Option<ToolChoice>, RequestError> 
             "auto" => Ok(Some(ToolChoice::Auto)),
             "none" => Ok(Some(ToolChoice::None)),
             "required" => Ok(Some(ToolChoice::Required)),
+            other if other == style.required => Ok(Some(ToolChoice::Required)),
             other => {
                 let message = format!(
                     "`tool_choice` must be `auto`, `none`, `required` or an object, got `{other}`"
@@ -276,4 +285,70 @@ fn stop(fields: &mut Fields) -> Result<Vec<String>, RequestError> {
             &other,
         )),
     }
+}
+
+/// A `top_k` that is a count; others, such as vLLM's -1 for none, stay as they are.
+fn top_k(fields: &mut Fields) -> Option<u64> {
+    let count = fields.peek("top_k").and_then(Value::as_u64);
+    if count.is_some() {
+        fields.take("top_k");
+    }
+    count
+}
+
+/// `reasoning_effort` and `reasoning`. Where the neutral form does not lead to
+/// the same fields again, they stay as they were written.
+fn reasoning(fields: &mut Fields) -> Option<Reasoning> {
+    let level = fields.peek("reasoning_effort");
+    let object = fields.peek("reasoning");
+    let read = reasoning_of(level, object);
+    let written = read.map(super::request_write::reasoning_field);
+    let same = match (level, object, &written) {
+        (Some(level), None, Some((name, value))) => *name == "reasoning_effort" && level == value,
+        (None, Some(object), Some((name, value))) => *name == "reasoning" && object == value,
+        _ => false,
+    };
+    if same {
+        fields.take("reasoning_effort");
+        fields.take("reasoning");
+    }
+    read
+}
+
+/// What the two fields ask for; none where neither names a known level or a budget.
+pub(super) fn reasoning_of(level: Option<&Value>, object: Option<&Value>) -> Option<Reasoning> {
+    let named = |value: &Value| Effort::named(value.as_str()?);
+    let read = Reasoning {
+        effort: level
+            .and_then(named)
+            .or_else(|| named(object?.get("effort")?)),
+        budget_tokens: object.and_then(|o| o.get("max_tokens")?.as_u64()),
+    };
+    (read != Reasoning::default()).then_some(read)
+}
+
+/// `safety_identifier`, else the older `user`, which is remembered.
+fn user(
+    fields: &mut Fields,
+    style: &Style,
+    metadata: &mut Map<String, Value>,
+) -> Result<Option<String>, RequestError> {
+    if style.user == UserField::Metadata {
+        return Ok(match metadata.get("user_id") {
+            Some(Value::String(_)) => match metadata.shift_remove("user_id") {
+                Some(Value::String(user)) => Some(user),
+                _ => None,
+            },
+            _ => None,
+        });
+    }
+    let newer = fields.string("safety_identifier")?;
+    let older = fields.string("user")?;
+    if let Some(older) = &older {
+        fields.keep("user", Value::from(older.as_str()));
+        if let Some(newer) = &newer {
+            fields.keep("safety_identifier", Value::from(newer.as_str()));
+        }
+    }
+    Ok(newer.or(older))
 }

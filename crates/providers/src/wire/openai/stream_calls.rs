@@ -1,8 +1,8 @@
 //! Tool calls of a stream, put together from their pieces.
 
-use super::answer_read;
+use super::{answer_read, call_signature};
 use crate::wire::json::Joiner;
-use evenkeel_core::{Delta, StreamEvent};
+use evenkeel_core::{Delta, Extra, StreamEvent};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -23,6 +23,8 @@ struct Call {
     started: bool,
     has_arguments: bool,
     halves: Joiner,
+    /// A signature that waits for the announcement.
+    extra: Extra,
 }
 
 /// Most calls of one answer. `OpenAI` takes 128 tools; an answer that calls
@@ -71,9 +73,16 @@ impl Calls {
             call.id = id;
         }
         call.add_name(&name);
+        let extra = call_signature::read(piece);
+        if !extra.fields.is_empty() {
+            call.extra = extra;
+        }
         let text = call.halves.join(&arguments, has_halves).into_owned();
         call.has_arguments |= !arguments.is_empty();
         call.add_arguments(&text, at, answer_id, out);
+        if call.started {
+            call.tell_extra(at, out);
+        }
         if self.calls.len() > MAX_CALLS {
             return Err(BrokenCalls::TooMany);
         }
@@ -188,5 +197,16 @@ impl Call {
             id: self.id.clone(),
             name: self.name.clone(),
         }));
+        self.tell_extra(at, out);
+    }
+
+    fn tell_extra(&mut self, at: usize, out: &mut Vec<StreamEvent>) {
+        if !self.extra.fields.is_empty() {
+            let extra = std::mem::take(&mut self.extra);
+            out.push(StreamEvent::Delta(Delta::ToolCallExtra {
+                index: at,
+                extra,
+            }));
+        }
     }
 }

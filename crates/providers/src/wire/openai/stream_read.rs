@@ -26,6 +26,7 @@ const BEGINNING_BYTES: usize = 512;
 /// An event that cannot be read is skipped and told as [`StreamEvent::Skipped`].
 /// Of several choices the first is read.
 pub struct StreamDecoder {
+    dialect: &'static str,
     server: Server,
     limits: StreamLimits,
     key: Option<SecretString>,
@@ -33,6 +34,8 @@ pub struct StreamDecoder {
     beginning: Vec<u8>,
     saw_event: bool,
     start: Option<Start>,
+    /// Fields of the stream as a whole that have been told.
+    told: Map<String, Value>,
     id: String,
     calls: Calls,
     text: Joiner,
@@ -73,7 +76,17 @@ impl StreamDecoder {
 
     /// A decoder with limits of its own.
     pub fn with_limits(server: Server, limits: StreamLimits) -> Self {
+        Self::of_dialect(super::DIALECT, server, limits)
+    }
+
+    /// A decoder that marks what has no neutral place as of `dialect`.
+    pub(in crate::wire) fn of_dialect(
+        dialect: &'static str,
+        server: Server,
+        limits: StreamLimits,
+    ) -> Self {
         Self {
+            dialect,
             server,
             limits,
             key: None,
@@ -81,6 +94,7 @@ impl StreamDecoder {
             beginning: Vec::new(),
             saw_event: false,
             start: Some(Start::default()),
+            told: Map::new(),
             id: String::new(),
             calls: Calls::default(),
             text: Joiner::default(),
@@ -247,7 +261,7 @@ impl StreamDecoder {
     /// A whole answer although a stream was asked for.
     fn take_whole(&mut self, data: &str, out: &mut Out) {
         let reply = Reply::in_answer(self.server, data.as_bytes()).with_key(self.key.as_ref());
-        match answer_read::decode_answer(&reply) {
+        match answer_read::decode(&reply, self.dialect) {
             Ok(response) => {
                 self.start = None;
                 self.finish = Some(response.finish);

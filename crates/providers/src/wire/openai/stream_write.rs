@@ -1,9 +1,9 @@
 //! Streams: neutral events to chunks.
 
-use super::answer_write::finish_reason;
-use super::{DIALECT, usage};
+use super::answer_write::{finish_reason, image_entry};
+use super::{CHOICE, DIALECT, call_signature, reasoning_details, usage};
 use crate::wire::sse;
-use evenkeel_core::{Delta, Extra, StreamEvent, Usage};
+use evenkeel_core::{Delta, Extra, Part, ReasoningPart, StreamEvent, Usage};
 use serde_json::{Map, Value, json};
 
 /// Turns neutral events into the chunks of one stream, whose `id`, `created`
@@ -21,6 +21,12 @@ pub struct StreamEncoder {
     include_usage: bool,
     role_sent: bool,
     usage: Option<Usage>,
+    /// Fields that wait for the next chunk.
+    held: Map<String, Value>,
+    /// Reasoning since the last signature, which is over all of it.
+    reasoning: String,
+    /// Entries of `reasoning_details` so far.
+    details: usize,
 }
 
 impl StreamEncoder {
@@ -39,6 +45,9 @@ impl StreamEncoder {
             include_usage,
             role_sent: false,
             usage: None,
+            held: Map::new(),
+            reasoning: String::new(),
+            details: 0,
         }
     }
 
@@ -49,12 +58,19 @@ impl StreamEncoder {
             StreamEvent::Start { extra, .. } => self.role(Some(extra)).into_iter().collect(),
             StreamEvent::Delta(delta) => {
                 let mut chunks: Vec<Value> = self.role(None).into_iter().collect();
-                chunks.extend(delta_fields(delta).map(|delta| self.choice(&delta, None)));
+                let fields = self.delta_fields(delta);
+                chunks.extend(fields.map(|fields| self.choice(fields, None)));
                 chunks
+            }
+            StreamEvent::Extra(extra) => {
+                if extra.dialect == DIALECT {
+                    self.held.extend(extra.fields.clone());
+                }
+                Vec::new()
             }
             StreamEvent::Finish(finish) => {
                 let mut chunks: Vec<Value> = self.role(None).into_iter().collect();
-                chunks.push(self.choice(&json!({}), Some(finish_reason(*finish))));
+                chunks.push(self.choice(Map::new(), Some(finish_reason(*finish))));
                 chunks
             }
             StreamEvent::Usage(usage) => {
@@ -94,54 +110,137 @@ impl StreamEncoder {
         if std::mem::replace(&mut self.role_sent, true) {
             return None;
         }
-        let mut chunk = self.choice(&json!({"role": "assistant", "content": ""}), None);
+        let mut delta = Map::new();
+        delta.insert("role".into(), "assistant".into());
+        delta.insert("content".into(), "".into());
+        let mut chunk = self.choice(delta, None);
         if let (Some(extra), Some(map)) = (
             extra.filter(|e| e.dialect == DIALECT),
             chunk.as_object_mut(),
         ) {
-            for (name, value) in &extra.fields {
+            for (name, value) in extra.fields.iter().filter(|(name, _)| *name != CHOICE) {
                 map.entry(name.clone()).or_insert_with(|| value.clone());
             }
         }
         Some(chunk)
     }
 
-    fn choice(&self, delta: &Value, finish_reason: Option<&str>) -> Value {
+    /// A chunk with a choice, and with what was held for it.
+    fn choice(&mut self, mut delta: Map<String, Value>, finish_reason: Option<&str>) -> Value {
+        let mut choice = Map::new();
+        choice.insert("index".into(), 0.into());
+        choice.insert("delta".into(), Value::Null);
+        choice.insert("logprobs".into(), Value::Null);
+        choice.insert("finish_reason".into(), finish_reason.into());
         let mut map = self.bare_chunk();
-        map.insert(
-            "choices".into(),
-            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]),
-        );
         if self.include_usage {
             map.insert("usage".into(), Value::Null);
         }
+        for (name, value) in std::mem::take(&mut self.held) {
+            match value {
+                Value::Object(beside) if name == CHOICE => {
+                    add_beside(beside, &mut choice, &mut delta);
+                }
+                value => {
+                    map.insert(name, value);
+                }
+            }
+        }
+        choice.insert("delta".into(), delta.into());
+        map.insert("choices".into(), json!([choice]));
         Value::Object(map)
     }
 
-    fn usage_chunk(&self) -> Option<Value> {
-        let counted = self.usage.filter(|_| self.include_usage)?;
+    fn usage_chunk(&mut self) -> Option<Value> {
+        let counted = self.usage.filter(|_| self.include_usage);
+        let mut held = std::mem::take(&mut self.held);
+        held.shift_remove(CHOICE);
+        if counted.is_none() && held.is_empty() {
+            return None;
+        }
         let mut map = self.bare_chunk();
-        map.insert("usage".into(), usage::write(counted));
+        map.extend(held);
+        if let Some(counted) = counted {
+            map.insert("usage".into(), usage::write(counted));
+        }
         Some(Value::Object(map))
+    }
+
+    fn delta_fields(&mut self, delta: &Delta) -> Option<Map<String, Value>> {
+        let fields = match delta {
+            Delta::Text(text) => json!({"content": text}),
+            Delta::Refusal(text) => json!({"refusal": text}),
+            Delta::Reasoning(part) => return self.reasoning_fields(part),
+            Delta::ToolCallStart { index, id, name } => json!({"tool_calls": [{
+                "index": index,
+                "id": id,
+                "type": "function",
+                "function": {"name": name, "arguments": ""},
+            }]}),
+            Delta::ToolCallArguments { index, fragment } => json!({"tool_calls": [{
+                "index": index,
+                "function": {"arguments": fragment},
+            }]}),
+            Delta::ToolCallExtra { index, extra } => json!({"tool_calls": [{
+                "index": index,
+                "extra_content": call_signature::write(extra)?,
+            }]}),
+            Delta::Part(Part::Image(image)) => json!({"images": [image_entry(image)]}),
+            Delta::Part(part @ Part::Other(_)) => {
+                let entry = reasoning_details::entry(part)?;
+                return Some(self.detail(entry));
+            }
+            _ => return None,
+        };
+        match fields {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// Reasoning goes out as text; its signature once it comes, with all the
+    /// text that it is over, so that a client can send it back as it is.
+    fn reasoning_fields(&mut self, part: &ReasoningPart) -> Option<Map<String, Value>> {
+        self.reasoning.push_str(&part.text);
+        let mut fields = match &part.signature {
+            None => Map::new(),
+            Some(_) => {
+                let text = std::mem::take(&mut self.reasoning);
+                self.detail(reasoning_details::signed(&text, part))
+            }
+        };
+        if !part.text.is_empty() {
+            fields.insert("reasoning_content".into(), part.text.as_str().into());
+        }
+        (!fields.is_empty()).then_some(fields)
+    }
+
+    /// One entry, with the index by which clients put entries together.
+    fn detail(&mut self, mut entry: Value) -> Map<String, Value> {
+        entry["index"] = self.details.into();
+        self.details += 1;
+        let mut fields = Map::new();
+        fields.insert("reasoning_details".into(), json!([entry]));
+        fields
     }
 }
 
-fn delta_fields(delta: &Delta) -> Option<Value> {
-    match delta {
-        Delta::Text(text) => Some(json!({"content": text})),
-        Delta::Refusal(text) => Some(json!({"refusal": text})),
-        Delta::Reasoning(part) if part.text.is_empty() => None,
-        Delta::Reasoning(part) => Some(json!({"reasoning_content": part.text})),
-        Delta::ToolCallStart { index, id, name } => Some(json!({"tool_calls": [{
-            "index": index,
-            "id": id,
-            "type": "function",
-            "function": {"name": name, "arguments": ""},
-        }]})),
-        Delta::ToolCallArguments { index, fragment } => Some(json!({"tool_calls": [{
-            "index": index,
-            "function": {"arguments": fragment},
-        }]})),
-        _ => None,
+/// Puts what a choice says beside the answer where a stream has it.
+fn add_beside(
+    beside: Map<String, Value>,
+    choice: &mut Map<String, Value>,
+    delta: &mut Map<String, Value>,
+) {
+    for (name, value) in beside {
+        match value {
+            Value::Object(message) if name == "message" => {
+                for (name, value) in message {
+                    delta.entry(name).or_insert(value);
+                }
+            }
+            value => {
+                choice.insert(name, value);
+            }
+        }
     }
 }

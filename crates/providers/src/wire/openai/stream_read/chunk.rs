@@ -3,14 +3,28 @@
 use super::{Out, StreamDecoder};
 use crate::wire::classify::Reply;
 use crate::wire::events::delta_of;
+use crate::wire::json;
 use crate::wire::openai::answer_read::{self, Reason};
-use crate::wire::openai::{extra, usage};
-use evenkeel_core::{Class, Delta, Finish, ReasoningPart, StreamEvent};
+use crate::wire::openai::{CHOICE, extra, reasoning_details, usage};
+use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent};
 use serde_json::{Map, Value};
 
 /// What a call's announcement is taken for when the answer's size is counted:
 /// its bookkeeping, so that empty calls are bounded too.
 const CALL_BYTES: usize = 128;
+/// Fields of a choice that are read.
+const CHOICE_FIELDS: [&str; 4] = ["index", "delta", "finish_reason", "error"];
+/// Fields of a delta that are read.
+const DELTA_FIELDS: [&str; 8] = [
+    "role",
+    "content",
+    "refusal",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+    "tool_calls",
+    "images",
+];
 /// Fields of a chunk that are read, or that pad it.
 const NOT_EXTRA: [&str; 9] = [
     "id",
@@ -32,7 +46,12 @@ impl StreamDecoder {
             .flatten()
             .filter_map(Value::as_object)
             .find(|c| c.get("index").and_then(Value::as_u64).unwrap_or(0) == 0);
-        self.take_head(chunk, choice.is_some(), out);
+        if self.start.is_some() {
+            self.take_head(chunk, choice.is_some(), out);
+        } else if choices.is_some() {
+            // Without choices it is no chunk: a ping, or a lone usage.
+            self.take_extra(chunk, out);
+        }
         if let Some(choice) = choice {
             self.take_choice(choice, has_halves, out);
         }
@@ -72,12 +91,49 @@ impl StreamDecoder {
             self.start = Some(start);
             return;
         }
+        self.told.clone_from(&start.extra);
         out.push(Ok(StreamEvent::Start {
             id: self.id.clone(),
             model: start.model,
             created: start.created,
-            extra: extra(start.extra),
+            extra: extra(self.dialect, start.extra),
         }));
+    }
+
+    /// Fields of the answer as a whole that come, or change, after its start.
+    fn take_extra(&mut self, chunk: &Value, out: &mut Out) {
+        let fields = chunk.as_object().into_iter().flatten();
+        let news: Map<String, Value> = fields
+            .filter(|(name, value)| {
+                !NOT_EXTRA.contains(&name.as_str())
+                    && !value.is_null()
+                    && self.told.get(*name) != Some(value)
+            })
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if !news.is_empty() {
+            self.told.extend(news.clone());
+            self.give(vec![StreamEvent::Extra(extra(self.dialect, news))], out);
+        }
+    }
+
+    /// What a choice says beside the answer: token probabilities, annotations,
+    /// a filter's findings.
+    fn choice_extra(&self, choice: &Map<String, Value>) -> Option<StreamEvent> {
+        let unknown = |fields: &Map<String, Value>, known: &[&str]| -> Map<String, Value> {
+            fields
+                .iter()
+                .filter(|(name, value)| !known.contains(&name.as_str()) && says_something(value))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        let mut beside = unknown(choice, &CHOICE_FIELDS);
+        let delta = choice.get("delta").and_then(Value::as_object);
+        let in_delta = delta.map(|delta| unknown(delta, &DELTA_FIELDS));
+        if let Some(message) = in_delta.filter(|fields| !fields.is_empty()) {
+            beside.insert("message".into(), message.into());
+        }
+        (!beside.is_empty()).then(|| choice_event(self.dialect, beside))
     }
 
     fn take_choice(&mut self, choice: &Map<String, Value>, has_halves: bool, out: &mut Out) {
@@ -86,7 +142,12 @@ impl StreamDecoder {
             self.fail(failure, out);
             return;
         }
-        if let Some(delta) = choice.get("delta").and_then(Value::as_object) {
+        if let Some(event) = self.choice_extra(choice) {
+            self.give(vec![event], out);
+        }
+        if let Some(delta) = choice.get("delta").and_then(Value::as_object)
+            && !self.over
+        {
             self.take_delta(delta, has_halves, out);
         }
         let reason = choice.get("finish_reason").and_then(Value::as_str);
@@ -112,6 +173,8 @@ impl StreamDecoder {
                 ..ReasoningPart::default()
             }));
         }
+        let details = delta.get("reasoning_details").map(reasoning_details::parts);
+        deltas.extend(details.into_iter().flatten().filter_map(detail));
         match delta.get("content") {
             Some(Value::String(text)) => {
                 let text = self.text.join(text, has_halves).into_owned();
@@ -119,7 +182,10 @@ impl StreamDecoder {
             }
             Some(Value::Array(items)) => {
                 for item in items {
-                    deltas.extend(delta_of(answer_read::content_part(item.clone())));
+                    deltas.extend(delta_of(answer_read::content_part(
+                        item.clone(),
+                        self.dialect,
+                    )));
                 }
             }
             _ => {}
@@ -129,6 +195,10 @@ impl StreamDecoder {
             self.refused |= !text.is_empty();
             deltas.push(Delta::Refusal(text));
         }
+        let images = answer_read::images(delta.get("images"))
+            .into_iter()
+            .flatten();
+        deltas.extend(images.map(|image| Delta::Part(Part::Image(image))));
         let mut events: Vec<StreamEvent> = deltas
             .into_iter()
             .filter(|d| !is_empty(d))
@@ -200,7 +270,41 @@ impl StreamDecoder {
             other => other,
         };
         self.finish = Some(finish);
+        if finish == Finish::Unknown && reason != Finish::Unknown.as_str() {
+            let mut raw = Map::new();
+            raw.insert("finish_reason".into(), reason.into());
+            out.push(Ok(choice_event(self.dialect, raw)));
+        }
         out.push(Ok(StreamEvent::Finish(finish)));
+    }
+}
+
+fn choice_event(dialect: &'static str, choice: Map<String, Value>) -> StreamEvent {
+    let mut fields = Map::new();
+    fields.insert(CHOICE.into(), choice.into());
+    StreamEvent::Extra(extra(dialect, fields))
+}
+
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    }
+}
+
+/// What a detail adds to the reasoning's text, which comes in its own field.
+fn detail(part: Part) -> Option<Delta> {
+    match part {
+        Part::Reasoning(part) if part.signature.is_some() => {
+            Some(Delta::Reasoning(ReasoningPart {
+                text: String::new(),
+                ..part
+            }))
+        }
+        Part::Other(_) => Some(Delta::Part(part)),
+        _ => None,
     }
 }
 
@@ -220,6 +324,15 @@ fn size(event: &StreamEvent) -> usize {
         StreamEvent::Delta(Delta::Reasoning(part)) => part.text.len(),
         StreamEvent::Delta(Delta::ToolCallStart { id, name, .. }) => {
             id.len() + name.len() + CALL_BYTES
+        }
+        StreamEvent::Delta(Delta::Part(Part::Image(image))) => image.url.len(),
+        StreamEvent::Delta(Delta::Part(Part::Other(extra)))
+        | StreamEvent::Delta(Delta::ToolCallExtra { extra, .. })
+        | StreamEvent::Extra(extra) => {
+            let fields = extra.fields.iter();
+            fields
+                .map(|(name, value)| name.len() + json::size(value))
+                .sum()
         }
         _ => 0,
     }
