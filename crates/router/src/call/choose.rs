@@ -45,7 +45,7 @@ impl Call {
         self.role.rungs[rung].model.capacity.available_permits() == 0
     }
 
-    fn benched(&self, rung: usize) -> bool {
+    pub(super) fn benched(&self, rung: usize) -> bool {
         self.role.rungs[rung].recovery.benched()
     }
 

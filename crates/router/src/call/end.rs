@@ -139,7 +139,8 @@ impl Call {
                 .map(evenkeel_core::SubstitutionReason::as_str)
         };
         let first = &self.attempts[0];
-        if first.rung > 0 && first.kind == AttemptKind::First && first.by_word {
+        // Meant for a lower rung: the active one, or a canary between it and the primary.
+        if first.rung > 0 && first.kind == AttemptKind::First {
             return (Route::Substitute, moved());
         }
         if let Some(from) = winner.hedge_of {

@@ -336,6 +336,12 @@ impl Call {
             repeats,
             ..
         } = planned;
+        // A benched rung is a last resort also where the call waited for it.
+        let kind = if kind != AttemptKind::Retry && self.benched(rung) {
+            AttemptKind::LastResort
+        } else {
+            kind
+        };
         let started = self
             .permits(rung, kind, place, now)
             .map(|permits| self.start_with(permits, rung, kind, repeats, now));

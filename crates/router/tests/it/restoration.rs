@@ -1,7 +1,7 @@
 //! The way back: probes, canary, hysteresis.
 
 use crate::world::{Plan, World, ms, steady};
-use evenkeel_core::EventKind;
+use evenkeel_core::{CallContext, EventKind, Route};
 use std::time::Duration;
 
 fn plan() -> Plan {
@@ -85,6 +85,33 @@ async fn a_canary_that_breaches_goes_back_at_once() {
     assert_eq!(world.memory.restorations(), []);
     let asked = world.stats(0).started;
     assert!(asked < 30, "{asked} calls to a primary that is slow again");
+}
+
+/// It is not on the primary because the role was moved, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_canary_on_a_middle_rung_is_a_substitute_and_no_fallback() {
+    let world = Plan::new(vec![steady(5_000), steady(100), steady(200)])
+        .policy(|p| {
+            p.restore.probe_interval = Duration::from_secs(5);
+            p.restore.canary = vec![0.9];
+        })
+        .build();
+    for rung in [0, 1] {
+        world.set(rung, steady(5_000));
+        for _ in 0..8 {
+            world.ask().await.unwrap();
+        }
+    }
+    assert_eq!(world.memory.substitutions(), [(0, 1), (1, 2)]);
+    world.set(1, steady(100));
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let answer = world.ask().await.unwrap();
+    assert_eq!(
+        (answer.meta.rung, answer.meta.route),
+        (1, Route::Substitute)
+    );
+    assert_eq!(answer.meta.fallback_reason, Some("latency_p95_breach"));
+    assert_eq!(world.memory.restorations(), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,7 +141,8 @@ impl Rule for Promptness {
     }
 }
 
-/// A call begins at the active rung, or, if its session falls in the share, at a canary above it.
+/// A call begins at the active rung, or, if its session falls in the share, at a canary above it. It goes on
+/// to a benched rung only when nothing else is left, and says so.
 struct Assignment;
 
 impl Rule for Assignment {
@@ -150,9 +151,32 @@ impl Rule for Assignment {
             let Told::AttemptBegan(attempt) = told else {
                 continue;
             };
-            let attempt = &history.attempts[*attempt];
-            if attempt.kind != AttemptKind::First {
-                continue;
+            let index = *attempt;
+            let attempt = &history.attempts[index];
+            let benched = history.benched_before(place, attempt.rung);
+            match attempt.kind {
+                AttemptKind::First => {}
+                AttemptKind::LastResort => {
+                    assert!(benched, "rung {} is in service at {at:?}", attempt.rung);
+                    let tried = |rung| {
+                        let own = &history.calls[attempt.call].attempts;
+                        let mut own = own.iter().filter(|own| **own < index);
+                        own.any(|own| history.attempts[*own].rung == rung)
+                    };
+                    for rung in 0..RUNGS {
+                        assert!(
+                            tried(rung)
+                                || history.benched_before(place, rung)
+                                || history.may_refuse(place, rung),
+                            "rung {rung} was left at {at:?}"
+                        );
+                    }
+                    continue;
+                }
+                kind => {
+                    assert!(!benched || kind == AttemptKind::Retry, "{attempt:?}");
+                    continue;
+                }
             }
             let (active, epoch) = history.active_before(place);
             let session = &history.calls[attempt.call].goes.session;
@@ -207,7 +231,7 @@ prop_state_machine! {
     #![proptest_config(config(64))]
 
     #[test]
-    fn inv64_a_call_begins_at_the_active_rung_or_by_its_sessions_share_at_a_canary(
+    fn inv64_and_67_calls_begin_where_the_word_or_their_canary_says_and_end_at_benched_rungs_last(
         sequential 1..24 => Machine<Assignment>
     );
 }

@@ -25,11 +25,14 @@ struct Way {
     /// Since when the present stage lasts, and which it is; 0 is that of probes alone.
     since: Duration,
     stage: Option<usize>,
+    /// When its time began: with the beginning of the probe that led to it, if one did.
+    clock: Duration,
     /// Probes in this stage that were fast, in a row, each an interval after the one before; and when the
     /// last that counted began.
     run: u32,
     counted: Option<Duration>,
-    probe_ended: Duration,
+    /// When the last probe began and ended.
+    probe: (Duration, Duration),
 }
 
 impl Way {
@@ -40,6 +43,11 @@ impl Way {
 
     fn begin(&mut self, stage: usize, at: Duration) {
         (self.since, self.stage, self.run) = (at, Some(stage), 0);
+        self.clock = if self.probe.1 == at { self.probe.0 } else { at };
+    }
+
+    fn is_up(&self, at: Duration) -> bool {
+        at >= self.clock + STAGE
     }
 
     fn leave(&mut self, at: Duration) {
@@ -58,14 +66,14 @@ impl Way {
     fn probed(&mut self, at: Duration, latency: Option<Duration>) {
         let began = at - latency.unwrap_or_default();
         assert!(
-            began >= self.probe_ended,
+            began >= self.probe.1,
             "two probes of a model at once, at {at:?}"
         );
-        self.probe_ended = at;
+        self.probe = (began, at);
         let wanted = match self.stage {
             None => false,
             Some(0) => began >= self.since,
-            Some(_) => began >= self.since + STAGE,
+            Some(_) => self.is_up(began),
         };
         if !wanted {
             return;
@@ -126,7 +134,7 @@ fn passes(history: &History, rung: usize, way: &Way, at: Duration) -> bool {
     if way.stage == Some(0) {
         return way.run >= 2 && at >= way.since + way.interval();
     }
-    let is_up = at >= way.since + STAGE;
+    let is_up = way.is_up(at);
     Evidence::of(history, rung, way.since, at).any(|n, over| {
         (n >= 14 && clears(n, over, 0.20))
             || (is_up && n > 0 && over == 0)
@@ -164,7 +172,7 @@ impl Rule for WayBack {
                         .iter()
                         .rev()
                         .any(|(when, told)| *told == Told::Breached(rung) && *when >= way.since);
-                    let is_up = at >= way.since + STAGE;
+                    let is_up = way.is_up(at);
                     let late = Evidence::of(history, rung, way.since, at).any(|_, over| over > 0);
                     assert!(
                         breached || (is_up && late),
