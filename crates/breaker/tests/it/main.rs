@@ -7,6 +7,7 @@ mod config;
 mod cost;
 mod counting;
 mod half_open;
+mod machine;
 mod opening;
 mod operator;
 mod reference;
