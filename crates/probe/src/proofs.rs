@@ -279,6 +279,34 @@ fn inv36_of_three_callers_that_see_one_breach_exactly_one_moves_the_role() {
 }
 
 #[test]
+fn inv37_and_38_a_loser_decides_again_from_what_it_sees_and_moves_form_a_chain() {
+    model(|| {
+        let word = Arc::new(RoleWord::new(0));
+        let old = word.load();
+        let moves = |to: usize| {
+            move |word: &RoleWord| match word.try_move(old, to) {
+                Ok(moved) => (old, moved),
+                Err(seen) => {
+                    assert_eq!(seen.epoch, 1, "the other's move");
+                    let moved = word.try_move(seen, to);
+                    (seen, moved.expect("the other moves once"))
+                }
+            }
+        };
+        let [one, two] = race(&word, moves(1), moves(2));
+        let (first, second) = if one.1.epoch < two.1.epoch {
+            (one, two)
+        } else {
+            (two, one)
+        };
+        assert_eq!((first.0, first.1.epoch), (old, 1));
+        assert_eq!((second.0, second.1.epoch), (first.1, 2));
+        assert_eq!(word.load(), second.1);
+        assert_eq!(word.try_move(old, 3), Err(second.1));
+    });
+}
+
+#[test]
 fn inv39_no_reader_sees_the_epoch_of_one_move_with_the_rung_of_another() {
     model(|| {
         let word = Arc::new(RoleWord::new(0));

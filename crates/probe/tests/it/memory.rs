@@ -1,11 +1,27 @@
 //! Memory (invariant 34): bounded, and none taken while recording.
 
-use evenkeel_probe::{LatencyWindow, WindowConfig};
+use evenkeel_probe::LatencyWindow;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
+use crate::window_machine::{Op, Window, config, op};
 use crate::{at, ms, t0};
 
-fn config() -> WindowConfig {
-    WindowConfig::new(ms(100), ms(250), ms(1_600)).unwrap()
+proptest! {
+    #[test]
+    fn inv34_whatever_is_recorded_allocates_nothing(ops in vec(op(), 0..200)) {
+        let mut probe = Window::new(LatencyWindow::new(config(), t0()));
+        let mut now = 0;
+        let used = allocation_counter::measure(|| {
+            for op in &ops {
+                if let Op::Pass(millis) = op {
+                    now += millis;
+                }
+                probe.apply(op, now);
+            }
+        });
+        prop_assert_eq!(used.count_total, 0);
+    }
 }
 
 #[test]

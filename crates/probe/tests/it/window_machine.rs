@@ -157,16 +157,17 @@ impl ReferenceStateMachine for Listed {
 
 /// The window under test, and what is open there.
 pub(crate) struct Window {
-    window: LatencyWindow,
+    probe: LatencyWindow,
     open: Vec<Observation>,
     in_episode: bool,
 }
 
 impl Window {
-    pub(crate) fn new(window: LatencyWindow) -> Self {
+    /// With room for the open attempts of a run of 200, so that nothing but the window could allocate.
+    pub(crate) fn new(probe: LatencyWindow) -> Self {
         Self {
-            window,
-            open: Vec::new(),
+            probe,
+            open: Vec::with_capacity(200),
             in_episode: false,
         }
     }
@@ -175,21 +176,21 @@ impl Window {
     pub(crate) fn apply(&mut self, op: &Op, now: u64) {
         let now = at(now);
         match *op {
-            Op::Begin => self.open.push(self.window.begin(now)),
+            Op::Begin => self.open.push(self.probe.begin(now)),
             Op::Overdue(i) => {
                 if let Some(obs) = self.open.get_mut(i) {
-                    self.window.overdue(obs, now);
+                    self.probe.overdue(obs, now);
                 }
             }
             Op::Finish(i) if i < self.open.len() => {
-                self.window.finish(self.open.swap_remove(i), now);
+                self.probe.finish(self.open.swap_remove(i), now);
             }
             Op::Cancel(i) if i < self.open.len() => {
-                self.window.cancel(self.open.swap_remove(i), now);
+                self.probe.cancel(self.open.swap_remove(i), now);
             }
             Op::Finish(_) | Op::Cancel(_) | Op::Pass(_) => {}
-            Op::Record(latency) => self.window.record(ms(latency), now),
-            Op::Restart => self.window.restart(now),
+            Op::Record(latency) => self.probe.record(ms(latency), now),
+            Op::Restart => self.probe.restart(now),
         }
     }
 }
@@ -228,7 +229,7 @@ impl StateMachineTest for Counting {
         window
     }
 
-    fn check_invariants(probe: &Window, listed: &Listed) {
+    fn check_invariants(window: &Window, listed: &Listed) {
         let now = at(listed.now);
         let in_list = listed.list.counts(ms(listed.now));
         // T99 may be counted when T95 has left the window already: then shown at both.
@@ -237,11 +238,11 @@ impl StateMachineTest for Counting {
             over95: in_list.over95.max(in_list.over99),
             ..in_list
         };
-        let counts = probe.window.counts(now);
+        let counts = window.probe.counts(now);
         assert_eq!(counts, shown);
         assert!(counts.over99 <= counts.n99 && counts.n99 <= counts.n95);
         assert!(counts.over95 <= counts.n95);
-        let verdict = probe.window.verdict(now);
+        let verdict = window.probe.verdict(now);
         assert_eq!(said(verdict), listed.list.verdict(ms(listed.now)));
         if let Verdict::Breached(breach) = verdict {
             assert!(breach.exceedances <= breach.samples);
@@ -260,26 +261,26 @@ impl StateMachineTest for Edges {
         window_of(listed)
     }
 
-    fn apply(mut probe: Window, listed: &Listed, op: Op) -> Window {
-        probe.apply(&op, listed.now);
+    fn apply(mut window: Window, listed: &Listed, op: Op) -> Window {
+        window.apply(&op, listed.now);
         for look in 0..3 {
-            let (verdict, edge) = probe.window.judge(at(listed.now));
+            let (verdict, edge) = window.probe.judge(at(listed.now));
             assert_eq!(said(verdict), listed.list.verdict(ms(listed.now)));
             match edge {
                 Some(Edge::Breached(breach)) => {
-                    assert!(!probe.in_episode && look == 0);
+                    assert!(!window.in_episode && look == 0);
                     assert_eq!(verdict, Verdict::Breached(breach));
-                    probe.in_episode = true;
+                    window.in_episode = true;
                 }
                 Some(Edge::Cleared) => {
-                    assert!(probe.in_episode && look == 0);
-                    probe.in_episode = false;
+                    assert!(window.in_episode && look == 0);
+                    window.in_episode = false;
                 }
                 None => {}
             }
-            assert_eq!(probe.in_episode, verdict.is_breached());
+            assert_eq!(window.in_episode, verdict.is_breached());
         }
-        probe
+        window
     }
 }
 
