@@ -1,0 +1,635 @@
+//! Answers and streams in Gemini's format that broke other readers.
+
+use evenkeel_core::{
+    Accumulator, ChatResponse, Class, Delta, Failure, Finish, Part, ReasoningPart, StreamEvent,
+    Usage,
+};
+use evenkeel_providers::Server;
+use evenkeel_providers::wire::classify::{Reply, classify};
+use evenkeel_providers::wire::gemini::{
+    DIALECT, StreamDecoder, StreamEncoder, decode_answer, decode_response, encode_error,
+    encode_response,
+};
+use evenkeel_providers::wire::{EventDecoder, StreamLimits};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn decode(stream: &str) -> Vec<Result<StreamEvent, Failure>> {
+    let mut decoder = StreamDecoder::new();
+    let mut events = decoder.push(stream.as_bytes());
+    events.extend(decoder.finish());
+    events
+}
+
+fn answer(stream: &str) -> Result<ChatResponse, Failure> {
+    let mut whole = Accumulator::default();
+    for event in decode(stream) {
+        whole.push(&event?);
+    }
+    whole.finish()
+}
+
+/// The text before a failure, and the failure.
+fn broken(stream: &str) -> (String, Failure) {
+    let mut text = String::new();
+    for event in decode(stream) {
+        match event {
+            Ok(StreamEvent::Delta(Delta::Text(piece))) => text.push_str(&piece),
+            Ok(event) => assert_ne!(event, StreamEvent::End),
+            Err(failure) => return (text, failure),
+        }
+    }
+    panic!("the stream did not fail")
+}
+
+fn chunk(parts: &Value, reason: Option<&str>) -> String {
+    let mut candidate = json!({"content": {"parts": parts, "role": "model"}, "index": 0});
+    if let Some(reason) = reason {
+        candidate["finishReason"] = reason.into();
+    }
+    let chunk = json!({"candidates": [candidate], "modelVersion": "m", "responseId": "r1"});
+    format!("data: {chunk}\r\n\r\n")
+}
+
+fn whole(reason: &str, parts: &Value) -> Value {
+    json!({"candidates": [{"content": {"parts": parts}, "finishReason": reason}], "responseId": "r1"})
+}
+
+/// The table of finish reasons, row by row.
+#[test]
+fn every_finish_reason_means_what_the_table_says() {
+    let filtered = [
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "MODEL_ARMOR",
+        "ESCALATION",
+    ]
+    .map(|reason| (reason, Ok(Finish::ContentFilter)));
+    let malformed = [
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+    ]
+    .map(|reason| (reason, Err(Class::Malformed)));
+    let unknown = [
+        "OTHER",
+        "FINISH_REASON_UNSPECIFIED",
+        "IMAGE_OTHER",
+        "NO_IMAGE",
+        "INVENTED_LATER",
+    ]
+    .map(|reason| (reason, Ok(Finish::Unknown)));
+    let rest = [
+        ("STOP", Ok(Finish::Stop)),
+        ("MAX_TOKENS", Ok(Finish::Length)),
+        ("CONTINUATION", Ok(Finish::Pause)),
+        ("PUP_LIMITED_DISABLED", Err(Class::Auth)),
+    ];
+    let rows = filtered
+        .into_iter()
+        .chain(malformed)
+        .chain(unknown)
+        .chain(rest);
+    for (reason, expected) in rows {
+        let parts = json!([{"text": "so far"}]);
+        let read = decode_response(&whole(reason, &parts));
+        let streamed = answer(&chunk(&parts, Some(reason)));
+        for read in [read, streamed] {
+            match (&read, expected) {
+                (Ok(read), Ok(finish)) => {
+                    assert_eq!((read.finish, &*read.plain_text()), (finish, "so far"));
+                    assert_eq!(
+                        encode_response(read, "m")["candidates"][0]["finishReason"],
+                        reason
+                    );
+                }
+                (Err(failure), Err(class)) => {
+                    assert_eq!(failure.class, class, "{reason}");
+                    assert_eq!(failure.code.as_deref(), Some(reason));
+                }
+                other => panic!("{reason}: {other:?}"),
+            }
+        }
+    }
+}
+
+/// Trap 20.
+#[test]
+fn a_stop_with_calls_is_tool_use() {
+    let parts = json!([{"functionCall": {"name": "f", "args": {}}}]);
+    for reason in ["STOP", "OTHER"] {
+        let read = decode_response(&whole(reason, &parts)).unwrap();
+        assert_eq!(read.finish, Finish::ToolUse);
+    }
+    let read = answer(&(chunk(&parts, None) + &chunk(&json!([]), Some("STOP")))).unwrap();
+    assert_eq!(read.finish, Finish::ToolUse);
+}
+
+/// C069.
+#[test]
+fn a_blocked_prompt_is_a_content_filter_with_its_reason_and_its_tokens() {
+    let body = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 12, "totalTokenCount": 12}, "modelVersion": "m-g"});
+    let read = decode_response(&body).unwrap();
+    assert_eq!(read.finish, Finish::ContentFilter);
+    assert_eq!(
+        read.extra.fields["promptFeedback"]["blockReason"],
+        "PROHIBITED_CONTENT"
+    );
+    assert_eq!(read.usage.unwrap().input, 12);
+    assert_eq!(read.verify().unwrap_err().class, Class::ContentFilter);
+    assert!(encode_response(&read, "m-g").get("candidates").is_none());
+}
+
+/// C070.
+#[test]
+fn a_prompt_blocked_inside_a_stream_is_one_too() {
+    let read = answer("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":12}}\r\n\r\n").unwrap();
+    assert_eq!(read.finish, Finish::ContentFilter);
+    assert_eq!(read.extra.fields["promptFeedback"]["blockReason"], "SAFETY");
+    assert_eq!(read.usage.unwrap().input, 12);
+    assert!(read.parts.is_empty());
+}
+
+/// C204.
+#[test]
+fn a_last_candidate_may_hold_only_a_reason() {
+    let read = answer(concat!(
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"plan\",\"thought\":true}],\"role\":\"model\"},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":9,\"totalTokenCount\":19,\"thoughtsTokenCount\":10}}\n\n",
+        "data: {\"candidates\":[{\"finishReason\":\"MAX_TOKENS\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":9,\"totalTokenCount\":73,\"thoughtsTokenCount\":64}}\n\n",
+    ))
+    .unwrap();
+    let thought = ReasoningPart {
+        text: "plan".into(),
+        signature: None,
+        dialect: DIALECT,
+    };
+    assert_eq!(read.parts, [Part::Reasoning(thought)]);
+    assert_eq!(read.finish, Finish::Length);
+    let usage = read.usage.unwrap();
+    assert_eq!(
+        (usage.input, usage.output, usage.reasoning),
+        (9, 64, Some(64))
+    );
+    assert_eq!(read.verify().unwrap_err().class, Class::Semantic);
+}
+
+/// C205.
+#[test]
+fn a_malformed_call_is_a_failure_and_no_empty_success() {
+    let stream = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"thoughtSignature\":\"c2ln\"}],\"role\":\"model\"},\"finishReason\":\"MALFORMED_FUNCTION_CALL\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":9,\"totalTokenCount\":9}}\n\n";
+    let (text, failure) = broken(stream);
+    assert_eq!((text.as_str(), failure.class), ("", Class::Malformed));
+    let content = decode(stream)
+        .into_iter()
+        .filter(|e| e.as_ref().is_ok_and(StreamEvent::is_content));
+    assert_eq!(content.count(), 0, "nothing was delivered");
+}
+
+/// C206.
+#[test]
+fn an_error_inside_a_stream_is_typed_and_keeps_what_came_before() {
+    for (code, status, class) in [
+        (503, "UNAVAILABLE", Class::Overloaded),
+        (429, "RESOURCE_EXHAUSTED", Class::RateLimited),
+        (400, "INVALID_ARGUMENT", Class::BadRequest),
+        (500, "INTERNAL", Class::Transient),
+        (504, "DEADLINE_EXCEEDED", Class::Timeout),
+        (499, "CANCELLED", Class::Cancelled),
+    ] {
+        let error = encode_error(code, "No.", &[]);
+        assert_eq!(error["error"]["status"], status);
+        let pretty = serde_json::to_string_pretty(&error).unwrap();
+        for told in [
+            format!("data: {error}\r\n\r\n"),
+            format!("{pretty}\n"),
+            format!("[{pretty}]"),
+        ] {
+            let (text, failure) = broken(&(chunk(&json!([{"text": "half an"}]), None) + &told));
+            assert_eq!((text.as_str(), failure.class), ("half an", class), "{told}");
+            assert_eq!(failure.status, Some(code));
+        }
+        let (_, failure) = broken(&format!("[{pretty}]\r\n"));
+        assert_eq!(failure.class, class);
+    }
+}
+
+/// C028.
+#[test]
+fn an_error_says_how_long_to_wait() {
+    let details =
+        [json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"})];
+    let body = encode_error(429, "slow", &details).to_string();
+    for reply in [
+        Reply::new(Server::Gemini, 429, body.as_bytes()),
+        Reply::in_answer(Server::Gemini, body.as_bytes()),
+    ] {
+        let failure = classify(&reply);
+        assert_eq!(failure.class, Class::RateLimited);
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
+    }
+}
+
+#[test]
+fn an_error_that_names_no_number_is_told_by_its_status() {
+    for (status, class) in [
+        ("UNAVAILABLE", Class::Overloaded),
+        ("RESOURCE_EXHAUSTED", Class::RateLimited),
+        ("DEADLINE_EXCEEDED", Class::Timeout),
+        ("PERMISSION_DENIED", Class::Auth),
+        ("INVALID_ARGUMENT", Class::BadRequest),
+        ("INTERNAL", Class::Transient),
+    ] {
+        let body = json!({"error": {"status": status, "message": "No."}}).to_string();
+        let failure = classify(&Reply::in_answer(Server::Gemini, body.as_bytes()));
+        assert_eq!(failure.class, class, "{status}");
+    }
+}
+
+/// C101.
+#[test]
+fn an_end_without_a_reason_is_no_stop() {
+    let (text, failure) = broken(&chunk(&json!([{"text": "half"}]), None));
+    assert_eq!((text.as_str(), failure.class), ("half", Class::Transient));
+    let body = json!({"candidates": [{"content": {"parts": [{"text": "half"}]}}]});
+    assert_eq!(decode_response(&body).unwrap_err().class, Class::Transient);
+}
+
+#[test]
+fn a_last_event_without_its_blank_line_is_kept_and_a_cut_one_is_not() {
+    let stream =
+        chunk(&json!([{"text": "a"}]), None) + &chunk(&json!([{"text": "b"}]), Some("STOP"));
+    assert_eq!(answer(stream.trim_end()).unwrap().plain_text(), "ab");
+    let cut = &stream[..stream.len() - 40];
+    let (text, failure) = broken(cut);
+    assert_eq!((text.as_str(), failure.class), ("a", Class::Transient));
+}
+
+#[test]
+fn an_array_is_read_piece_by_piece() {
+    let mut decoder = StreamDecoder::new();
+    let element = chunk(&json!([{"text": "Neap"}]), None);
+    let element = element.trim_start_matches("data: ").trim_end();
+    let events = decoder.push(format!("[{element}\r\n,").as_bytes());
+    let said = Ok(StreamEvent::Delta(Delta::Text("Neap".into())));
+    assert_eq!(
+        format!("{:?}", events.last()),
+        format!("{:?}", Some::<Result<StreamEvent, Failure>>(said))
+    );
+    let (_, failure) = broken(&format!("[{element}\n"));
+    assert_eq!(failure.class, Class::Transient);
+}
+
+/// Traps 48 and 73.
+#[test]
+fn tokens_are_counted_as_the_table_says() {
+    for (raw, expected) in [
+        (
+            json!({"promptTokenCount": 10, "toolUsePromptTokenCount": 5, "candidatesTokenCount": 3, "thoughtsTokenCount": 4, "cachedContentTokenCount": 8, "totalTokenCount": 22}),
+            Some(Usage {
+                input: 15,
+                output: 7,
+                cached: Some(8),
+                cache_write: None,
+                reasoning: Some(4),
+            }),
+        ),
+        (
+            json!({"promptTokenCount": 9, "totalTokenCount": 9}),
+            Some(Usage {
+                input: 9,
+                ..Usage::default()
+            }),
+        ),
+        (
+            json!({"candidatesTokenCount": 2, "totalTokenCount": 11}),
+            Some(Usage {
+                input: 9,
+                output: 2,
+                ..Usage::default()
+            }),
+        ),
+        (json!({"trafficType": "ON_DEMAND"}), None),
+    ] {
+        let mut body = whole("STOP", &json!([{"text": "a"}]));
+        body["usageMetadata"] = raw.clone();
+        let read = decode_response(&body).unwrap();
+        assert_eq!(read.usage, expected);
+        let streamed = answer(&format!("data: {body}\n\n")).unwrap();
+        assert_eq!(streamed.usage, expected);
+        for read in [read, streamed] {
+            let written = encode_response(&read, "m");
+            if expected.is_some() {
+                assert_eq!(written["usageMetadata"], raw, "what counts more is kept");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_neutral_place_survives() {
+    let body = json!({
+        "candidates": [{
+            "content": {"parts": [{"text": "ok", "partMetadata": {"a": 1}}, {"later": {}}], "role": "model"},
+            "finishReason": "INVENTED_LATER",
+            "finishMessage": "why",
+            "index": 0,
+            "safetyRatings": [{"category": "c", "probability": "LOW"}],
+            "groundingMetadata": {"webSearchQueries": ["q"]},
+            "avgLogprobs": -0.5,
+        }],
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 1, "totalTokenCount": 6, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 5}]},
+        "modelVersion": "fixture-flash-002",
+        "responseId": "fxG1",
+        "modelStatus": {"modelStage": "LEGACY", "retirementTime": "2027-02-01T00:00:00Z"},
+        "createTime": "2026-11-29T00:00:00Z",
+    });
+    let read = decode_response(&body).unwrap();
+    assert_eq!(read.model, "fixture-flash-002");
+    assert_eq!(read.extra.fields["modelStatus"]["modelStage"], "LEGACY");
+    assert_eq!(encode_response(&read, "fixture-flash-002"), body);
+    let streamed = answer(&format!("data: {body}\r\n\r\n")).unwrap();
+    assert_eq!(streamed.extra.fields["modelStatus"]["modelStage"], "LEGACY");
+    let candidate = &streamed.extra.fields["candidates"][0];
+    assert_eq!(candidate["finishReason"], "INVENTED_LATER");
+    assert_eq!(
+        candidate["groundingMetadata"],
+        json!({"webSearchQueries": ["q"]})
+    );
+}
+
+/// Trap 33.
+#[test]
+fn a_signature_over_the_end_of_a_text_stays_behind_it() {
+    let stream = chunk(&json!([{"text": "Fri"}]), None)
+        + &chunk(&json!([{"text": "day."}]), None)
+        + &chunk(
+            &json!([{"text": "", "thoughtSignature": "c2ln"}]),
+            Some("STOP"),
+        );
+    let signature = Part::Reasoning(ReasoningPart {
+        text: String::new(),
+        signature: Some("c2ln".into()),
+        dialect: DIALECT,
+    });
+    let expected = [Part::Text("Friday.".into()), signature];
+    assert_eq!(answer(&stream).unwrap().parts, expected);
+    let signed = json!([{"text": "Friday.", "thoughtSignature": "c2ln"}]);
+    let read = decode_response(&whole("STOP", &signed)).unwrap();
+    assert_eq!(read.parts, expected);
+    assert_eq!(
+        encode_response(&read, "m")["candidates"][0]["content"]["parts"],
+        signed
+    );
+}
+
+#[test]
+fn made_up_ids_differ_from_call_to_call_and_answer_to_answer() {
+    let parts = json!([{"functionCall": {"name": "f"}}, {"functionCall": {"name": "f"}}]);
+    let ids = |body: &Value| -> Vec<String> {
+        let read = decode_response(body).unwrap();
+        read.tool_calls().map(|call| call.id.clone()).collect()
+    };
+    let mut first = whole("STOP", &parts);
+    let mut all = ids(&first);
+    first["responseId"] = "r2".into();
+    all.extend(ids(&first));
+    // Without an id of the answer its content tells it from another.
+    first.as_object_mut().unwrap().remove("responseId");
+    first["usageMetadata"] = json!({"promptTokenCount": 1});
+    all.extend(ids(&first));
+    first["usageMetadata"] = json!({"promptTokenCount": 2});
+    all.extend(ids(&first));
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 8, "{all:?}");
+    assert!(all.iter().all(|id| id.len() <= 40));
+    let streamed = answer(&chunk(&parts, Some("STOP"))).unwrap();
+    let streamed: Vec<_> = streamed.tool_calls().map(|call| call.id.clone()).collect();
+    assert!(
+        streamed.iter().all(|id| all.contains(id)),
+        "as in a whole answer"
+    );
+}
+
+#[test]
+fn arguments_in_pieces_are_refused_and_not_taken_for_whole() {
+    let parts = json!([{"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}], "willContinue": true}}]);
+    let (_, failure) = broken(&chunk(&parts, None));
+    assert_eq!(failure.class, Class::Malformed);
+    let failure = decode_response(&whole("STOP", &parts)).unwrap_err();
+    assert_eq!(failure.class, Class::Malformed);
+}
+
+#[test]
+fn of_several_candidates_the_first_is_read() {
+    let candidate = |index: u64, text: &str| json!({"index": index, "content": {"parts": [{"text": text}]}, "finishReason": "STOP"});
+    let body = json!({"candidates": [candidate(1, "B"), candidate(0, "A")]});
+    assert_eq!(decode_response(&body).unwrap().plain_text(), "A");
+    let second = json!({"candidates": [candidate(1, "B")]});
+    let stream = format!("data: {second}\n\ndata: {body}\n\n");
+    assert_eq!(answer(&stream).unwrap().plain_text(), "A");
+}
+
+#[test]
+fn a_reason_on_every_chunk_ends_nothing_early() {
+    let stream = chunk(&json!([{"text": "a"}]), Some("STOP"))
+        + &chunk(&json!([{"text": "b"}]), Some("MAX_TOKENS"));
+    let events: Vec<_> = decode(&stream).into_iter().map(Result::unwrap).collect();
+    let finish = events
+        .iter()
+        .position(|e| matches!(e, StreamEvent::Finish(_)))
+        .unwrap();
+    assert!(events[finish..].iter().all(|e| !e.is_content()));
+    assert_eq!(events[finish], StreamEvent::Finish(Finish::Length));
+}
+
+/// Trap 52.
+#[test]
+fn halves_of_a_character_join_across_chunks_and_inside_arguments() {
+    let text = |escaped: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{escaped}\"}}]}},\"index\":0}}]}}\r\n\r\n"
+        )
+    };
+    let stream = text("wave \\ud83c") + &text("\\udf0a ok") + &chunk(&json!([]), Some("STOP"));
+    assert_eq!(answer(&stream).unwrap().plain_text(), "wave 🌊 ok");
+    let stream = text("wave \\ud83c") + &chunk(&json!([]), Some("STOP"));
+    assert_eq!(answer(&stream).unwrap().plain_text(), "wave \u{FFFD}");
+    let call = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":\"x\\ud83c\"}}}]},\"finishReason\":\"STOP\"}]}\n\n";
+    let read = answer(call).unwrap();
+    assert_eq!(
+        read.tool_calls().next().unwrap().arguments,
+        "{\"a\":\"x\u{FFFD}\"}"
+    );
+}
+
+/// C004.
+#[test]
+fn an_event_that_cannot_be_read_is_skipped_and_told() {
+    let stream = chunk(&json!([{"text": "a"}]), None)
+        + "data: {\"candidates\":[{\"cont\n\ndata: 7\n\ndata: [DONE]\n\n: hm\n\n"
+        + &chunk(&json!([{"text": "b"}]), Some("STOP"));
+    let events: Vec<_> = decode(&stream).into_iter().map(Result::unwrap).collect();
+    let skipped = events.iter().filter(|e| **e == StreamEvent::Skipped);
+    assert_eq!(skipped.count(), 2);
+    assert_eq!(answer(&stream).unwrap().plain_text(), "ab");
+}
+
+#[test]
+fn a_page_in_place_of_an_answer_is_malformed() {
+    let page = "<!DOCTYPE html><title>Sign in</title>";
+    let (_, failure) = broken(page);
+    assert_eq!(failure.class, Class::Malformed);
+    for body in [page, "", "[]", "7", "{}", "{\"candidates\":[]}"] {
+        let reply = Reply::new(Server::Gemini, 200, body.as_bytes());
+        assert_eq!(
+            decode_answer(&reply).unwrap_err().class,
+            Class::Malformed,
+            "{body}"
+        );
+    }
+    let error = json!([{"error": {"code": 503, "message": "No.", "status": "UNAVAILABLE"}}]);
+    let body = error.to_string();
+    let reply = Reply::new(Server::Gemini, 200, body.as_bytes());
+    assert_eq!(decode_answer(&reply).unwrap_err().class, Class::Overloaded);
+    assert_eq!(
+        decode_response(&error).unwrap_err().class,
+        Class::Overloaded
+    );
+}
+
+/// Trap 79, C039.
+#[test]
+fn a_key_that_is_echoed_is_masked() {
+    let key = SecretString::from("AIzaTESTKEY0123456789");
+    let mut decoder = StreamDecoder::new().with_key(Some(key));
+    let events = decoder.push(
+        b"data: {\"error\":{\"code\":400,\"message\":\"bad key AIzaTESTKEY0123456789\"}}\n\n",
+    );
+    let told = format!("{events:?} {decoder:?}");
+    assert!(!told.contains("AIzaTESTKEY"), "{told}");
+}
+
+#[test]
+fn google_clients_get_neither_comments_nor_bare_line_feeds() {
+    let mut encoder = StreamEncoder::new("r1", "m");
+    let mut out = Vec::new();
+    for event in [
+        StreamEvent::KeepAlive,
+        StreamEvent::Delta(Delta::Text("a\nb".into())),
+        StreamEvent::KeepAlive,
+        StreamEvent::Finish(Finish::Stop),
+        StreamEvent::End,
+    ] {
+        encoder.write(&event, &mut out);
+    }
+    let text = String::from_utf8(out).unwrap();
+    let events: Vec<&str> = text.split_terminator("\r\n\r\n").collect();
+    assert_eq!(events.len(), 2);
+    for event in events {
+        let data = event.strip_prefix("data: ").unwrap();
+        assert!(serde_json::from_str::<Value>(data).is_ok(), "{data}");
+        assert!(!event.contains('\n'));
+    }
+}
+
+#[test]
+fn a_call_is_sent_whole_however_its_pieces_came() {
+    let start = |index: usize, name: &str| {
+        StreamEvent::Delta(Delta::ToolCallStart {
+            index,
+            id: format!("c{index}"),
+            name: name.into(),
+        })
+    };
+    let piece = |index: usize, fragment: &str| {
+        StreamEvent::Delta(Delta::ToolCallArguments {
+            index,
+            fragment: fragment.into(),
+        })
+    };
+    let mut encoder = StreamEncoder::new("r1", "m");
+    let mut chunks = Vec::new();
+    for event in [
+        start(0, "f"),
+        piece(0, "{\"a\""),
+        start(1, "g"),
+        piece(1, "{}"),
+        piece(0, ":1}"),
+        StreamEvent::Finish(Finish::ToolUse),
+        StreamEvent::End,
+    ] {
+        chunks.extend(encoder.push(&event));
+    }
+    assert_eq!(
+        chunks[0]["candidates"][0]["content"]["parts"],
+        json!([
+            {"functionCall": {"id": "c0", "name": "f", "args": {"a": 1}}},
+            {"functionCall": {"id": "c1", "name": "g", "args": {}}},
+        ])
+    );
+    assert_eq!(chunks[1]["candidates"][0]["finishReason"], "STOP");
+    assert_eq!(chunks.len(), 2);
+}
+
+/// Trap 12.
+#[test]
+fn a_call_that_the_model_could_not_write_ends_as_the_provider_ends_it() {
+    let mut read = decode_response(&whole(
+        "STOP",
+        &json!([{"text": "a"}, {"functionCall": {"id": "c", "name": "f", "args": {}}}]),
+    ))
+    .unwrap();
+    if let Some(Part::ToolCall(call)) = read.parts.last_mut() {
+        call.arguments = "{\"cut\":".into();
+    }
+    let written = encode_response(&read, "m");
+    assert_eq!(
+        decode_response(&written).unwrap_err().class,
+        Class::Malformed
+    );
+    let mut encoder = StreamEncoder::new("r1", "m");
+    let mut out = Vec::new();
+    for event in evenkeel_providers::wire::events_of(&read) {
+        encoder.write(&event, &mut out);
+    }
+    encoder.write(&StreamEvent::End, &mut out);
+    let (text, failure) = broken(&String::from_utf8(out).unwrap());
+    assert_eq!((text.as_str(), failure.class), ("a", Class::Malformed));
+}
+
+#[test]
+fn a_stream_larger_than_its_limits_is_ended() {
+    let mut decoder = StreamDecoder::with_limits(StreamLimits {
+        max_event_bytes: 1_000,
+        max_answer_bytes: 100,
+    });
+    let long = chunk(&json!([{"text": "x".repeat(101)}]), None);
+    let events = decoder.push(long.as_bytes());
+    assert_eq!(
+        events.last().unwrap().as_ref().unwrap_err().class,
+        Class::Malformed
+    );
+    assert!(decoder.is_over() && decoder.push(long.as_bytes()).is_empty());
+    for start in ["data: {\"a\":\"", "[{\"a\":\"", "{\"a\":\""] {
+        let mut decoder = StreamDecoder::with_limits(StreamLimits {
+            max_event_bytes: 1_000,
+            max_answer_bytes: 100,
+        });
+        let events = decoder.push((start.to_owned() + &"x".repeat(2_000)).as_bytes());
+        assert_eq!(
+            events.last().unwrap().as_ref().unwrap_err().class,
+            Class::Malformed
+        );
+    }
+}
