@@ -1,5 +1,6 @@
 //! What accompanies one call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ pub struct CallContext {
     pub session: Option<Arc<str>>,
     /// The workflow run this call belongs to.
     pub workflow: Option<Arc<str>>,
+    /// Values for the variables of the role's prompt, before those of its files.
+    pub prompt_variables: BTreeMap<String, String>,
     /// Shorter clocks.
     pub clocks: ClockOverrides,
     /// The trace the call came in on; for an attempt, that attempt's own.

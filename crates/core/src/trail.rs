@@ -160,6 +160,9 @@ pub enum Refusal {
         /// The model's window, tokens.
         window: u64,
     },
+    /// The model is said to lack what the request needs: `tools`, `images`, or a
+    /// way to be asked for its output `schema`.
+    Lacks(&'static str),
     /// Left because it breached, and something better is left.
     Benched,
     /// Slower than the rung it would take over from.
@@ -181,6 +184,7 @@ impl Refusal {
             Self::AtCapacity => "at_capacity",
             Self::EndOfLife => "eol",
             Self::ContextWindow { .. } => "context_window",
+            Self::Lacks(_) => "lacks",
             Self::Benched => "benched",
             Self::Worse => "worse",
             Self::ProviderFailed(_) => "provider_failed",

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use evenkeel::Settings;
 use evenkeel_chaos::{Behaviour, Latency, TraceRow, Upstream, UpstreamConfig, read_trace};
-use evenkeel_core::{Event, EventKind, Observer};
+use evenkeel_core::{Event, EventKind, Observer, estimated_tokens};
 use evenkeel_gateway::{Limits, Server};
 use http::{Method, Request, Uri, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Full};
@@ -195,7 +195,9 @@ async fn ask(
     row: TraceRow,
     stream: bool,
 ) -> bool {
-    let words = row.input_tokens.saturating_sub(4) * 4 / 5;
+    // As many words as the upstream takes for that many tokens.
+    let tokens = estimated_tokens(&"tide ".repeat(1_000));
+    let words = u64::from(row.input_tokens) * 1_000 / tokens;
     let body = json!({
         "model": "chat", "stream": stream, "max_tokens": row.output_tokens.max(1),
         "messages": [{"role": "user", "content": "tide ".repeat(words as usize)}],

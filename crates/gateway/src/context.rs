@@ -56,6 +56,7 @@ pub(crate) fn call_context(
             deadline: clock(headers, "x-evenkeel-deadline-ms")?,
         },
         trace: trace(headers),
+        ..CallContext::default()
     })
 }
 

@@ -80,6 +80,7 @@ impl RolePolicy {
     fn share_faults(&self, faults: &mut Faults) {
         faults.share("quality_budget", self.quality_budget);
         faults.share("min_capability_score", self.min_capability_score);
+        faults.share("simplify_below", self.simplify_below);
         faults.share("min_schema_compliance", self.min_schema_compliance);
         faults.at_least_one("requalify_after_days", self.requalify_after_days);
     }

@@ -14,7 +14,7 @@ mod written;
 pub use crate::config::{Config, RoleConfig, RungConfig, ServerConfig};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load};
-pub use crate::model::{EolKind, EolState, ModelConfig, SimulatedModelConfig};
+pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,
     RolePolicy, Signal,

@@ -82,6 +82,21 @@ pub struct ModelConfig {
     pub context_window: Option<u64>,
     /// `max_output_tokens`; `None`: unknown.
     pub max_output_tokens: Option<u64>,
+    /// `tools`: whether it calls tools; `None`: not said, it is asked.
+    pub tools: Option<bool>,
+    /// `images`: whether it takes images; `None`: not said, it is asked.
+    pub images: Option<bool>,
+    /// `json_schema`: whether its provider enforces a schema for the answer;
+    /// `None`: as is usual for the dialect.
+    pub json_schema: Option<bool>,
+    /// `json_object`: whether it has a JSON mode; `None`: as is usual for the dialect.
+    pub json_object: Option<bool>,
+    /// `forced_tool`: whether it can be made to call a tool; `None`: as is usual
+    /// for the dialect, and false where `tools` is.
+    pub forced_tool: Option<bool>,
+    /// `schema_dialect`: which subset of JSON Schema is enforced, one of
+    /// [`SCHEMA_DIALECTS`]; `None`: that of its provider.
+    pub schema_dialect: Option<&'static str>,
     /// `eol_date`: the last day the model is served.
     pub eol_date: Option<Date>,
     /// `eol_kind`.
@@ -102,6 +117,19 @@ pub struct ModelConfig {
     pub simulated: Option<SimulatedModelConfig>,
 }
 
+/// The subsets of JSON Schema that providers and servers enforce, by name.
+pub const SCHEMA_DIALECTS: [&str; 9] = [
+    "openai",
+    "anthropic",
+    "gemini",
+    "gemini_openapi",
+    "mistral",
+    "vllm",
+    "llamacpp",
+    "ollama",
+    "none",
+];
+
 impl ModelConfig {
     /// A model nothing is known about, with default settings.
     pub fn new(id: ModelId) -> Self {
@@ -112,6 +140,12 @@ impl ModelConfig {
             max_concurrency: DEFAULT_CONCURRENCY,
             context_window: None,
             max_output_tokens: None,
+            tools: None,
+            images: None,
+            json_schema: None,
+            json_object: None,
+            forced_tool: None,
+            schema_dialect: None,
             eol_date: None,
             eol_kind: EolKind::Fixed,
             replacement: None,

@@ -188,6 +188,9 @@ pub struct RolePolicy {
     pub quality_budget: f64,
     /// `min_capability_score`: rungs below are never used, 0 to 1.
     pub min_capability_score: f64,
+    /// `simplify_below`: rungs whose capability is below it get the prompt variant
+    /// `simple`, 0 to 1; 0: none does.
+    pub simplify_below: f64,
     /// `allow_unqualified`: whether fallbacks without a score may be used.
     pub allow_unqualified: bool,
     /// `allow_same_provider`: whether the first fallback may stand at the primary's provider.
@@ -228,6 +231,7 @@ impl RolePolicy {
             signal: Signal::Auto,
             quality_budget: 0.85,
             min_capability_score: 0.0,
+            simplify_below: 0.0,
             allow_unqualified: false,
             allow_same_provider: false,
             commit: Commit::FirstToken,

@@ -8,6 +8,7 @@ use crate::role::Role;
 use crate::router::{Inner, Router};
 use crate::rung::{Measure, Rung, limits};
 use crate::surroundings::Surroundings;
+use crate::tailor::Tailoring;
 use evenkeel_breaker::{
     Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
 };
@@ -15,10 +16,12 @@ use evenkeel_core::{
     Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock,
 };
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
+use evenkeel_prompts::{ModelCounter, PromptSet};
 use evenkeel_roster::{
     BreakerPolicy, Config, Dialect, ModelConfig, PolicyError, ProviderConfig, RoleConfig,
     RolePolicy, RungConfig,
 };
+use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -80,6 +83,7 @@ pub struct RouterBuilder<'a> {
     providers: HashMap<String, Arc<dyn Provider>>,
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
+    prompts: PromptSet,
     seed: u64,
 }
 
@@ -90,6 +94,7 @@ impl<'a> RouterBuilder<'a> {
             providers: HashMap::new(),
             observer: Arc::new(NoObserver),
             clock: Arc::new(SystemClock),
+            prompts: PromptSet::default(),
             seed: 0,
         }
     }
@@ -110,6 +115,12 @@ impl<'a> RouterBuilder<'a> {
     /// The calendar clock, for end-of-life dates; the machine's by default.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// The roles' prompts; none by default.
+    pub fn prompts(mut self, prompts: PromptSet) -> Self {
+        self.prompts = prompts;
         self
     }
 
@@ -138,6 +149,10 @@ impl<'a> RouterBuilder<'a> {
             config: self.config,
             providers: self.providers,
             around: around.clone(),
+            tailoring: Arc::new(Tailoring {
+                prompts: self.prompts,
+                ..Tailoring::default()
+            }),
             seeds: fastrand::Rng::with_seed(self.seed),
             now: now(),
         };
@@ -173,6 +188,7 @@ struct Assembly<'a> {
     config: &'a Config,
     providers: HashMap<String, Arc<dyn Provider>>,
     around: Surroundings,
+    tailoring: Arc<Tailoring>,
     seeds: fastrand::Rng,
     now: Instant,
 }
@@ -275,6 +291,8 @@ impl Assembly<'_> {
             capacity: Arc::new(Semaphore::new(
                 config.max_concurrency.min(Semaphore::MAX_PERMITS),
             )),
+            counter: ModelCounter::new(id),
+            support: support(&config, self.config.providers.get(id.provider())),
             config,
         })
     }
@@ -313,6 +331,7 @@ impl Assembly<'_> {
             name,
             config.policy.clone(),
             rungs,
+            self.tailoring.clone(),
             hedges,
             self.around.clone(),
         ))
@@ -360,6 +379,29 @@ impl Assembly<'_> {
             recovery,
         ))
     }
+}
+
+/// What the model can be asked for JSON by, as the registry says or as is usual
+/// where its provider's dialect is spoken.
+fn support(model: &ModelConfig, provider: Option<&ProviderConfig>) -> ModelSupport {
+    let usual = match provider.map(|p| p.dialect) {
+        Some(Dialect::OpenAi | Dialect::Simulated) | None => SchemaDialect::OpenAiStrict,
+        Some(_) => SchemaDialect::None,
+    };
+    let named = model.schema_dialect.and_then(SchemaDialect::named);
+    let mut support = ModelSupport::of(named.unwrap_or(usual));
+    if let Some(native) = model.json_schema {
+        support.json_schema = native;
+    }
+    if let Some(json) = model.json_object {
+        support.json_object = json;
+    }
+    if let Some(forced) = model.forced_tool {
+        support.forced_tool = forced;
+    } else if model.tools == Some(false) {
+        support.forced_tool = false;
+    }
+    support
 }
 
 fn recovery(policy: &RolePolicy) -> RecoveryConfig {

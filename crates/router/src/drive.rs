@@ -3,7 +3,9 @@
 use crate::attempt::{Open, Slot, Upstream, ask};
 use crate::call::{Call, Mode, Step};
 use crate::error::CallError;
-use evenkeel_core::{ChatResponse, Class, Delta, Failure, Meta, ProviderCall, StreamEvent};
+use evenkeel_core::{
+    ChatResponse, Class, Delta, Failure, Meta, ProviderCall, StreamEvent, events_of,
+};
 use evenkeel_roster::OnContentFilter;
 use std::time::Instant;
 use tokio::sync::watch;
@@ -90,7 +92,7 @@ fn upstream(call: &Call, attempt: usize, rung: usize) -> crate::attempt::Upstrea
     };
     let request = ProviderCall {
         model: model.wire_name.clone(),
-        request: call.request.clone(),
+        request: call.sent(attempt).clone(),
         connect: call.clocks.connect,
         context,
     };
@@ -148,6 +150,9 @@ fn take(
             Some(match mode {
                 Mode::Whole => (meta, Winning::Whole(Box::new(response))),
                 Mode::Stream => {
+                    if call.is_translated(index) {
+                        held = events_of(&response);
+                    }
                     held.push(StreamEvent::End);
                     (meta, Winning::Held(held))
                 }
@@ -176,6 +181,7 @@ pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Inst
     match event {
         StreamEvent::Usage(usage) => call.used(index, *usage),
         StreamEvent::Skipped => call.skipped_event(index),
+        StreamEvent::Adapted(notes) => call.adapted(index, notes),
         StreamEvent::Delta(delta) if event.is_content() => {
             return call.content(index, chars(delta), now);
         }
@@ -205,10 +211,15 @@ fn judge(
     if let Some(usage) = response.usage {
         call.used(index, usage);
     }
-    if let Err(failure) = verify(call, &response) {
-        call.failed(index, failure, now);
-        return None;
-    }
+    let read = call.read(index, response);
+    let read = read.and_then(|response| verify(call, &response).map(|()| response));
+    let response = match read {
+        Ok(response) => response,
+        Err(failure) => {
+            call.failed(index, failure, now);
+            return None;
+        }
+    };
     let meta = call.won(index, now);
     close_losers(call, open);
     call.completed(index, &meta, now);

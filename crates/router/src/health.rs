@@ -4,7 +4,9 @@ use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
 use evenkeel_core::{Class, CountsOn, EventKind, Failure, ModelId, Provider, Refusal, Scope};
+use evenkeel_prompts::ModelCounter;
 use evenkeel_roster::ModelConfig;
+use evenkeel_schema_adapter::ModelSupport;
 use jiff::civil::Date;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -127,6 +129,8 @@ pub(crate) struct ModelHealth {
     pub(crate) hold: Hold,
     pub(crate) capacity: Arc<Semaphore>,
     pub(crate) config: ModelConfig,
+    pub(crate) counter: ModelCounter,
+    pub(crate) support: ModelSupport,
 }
 
 /// What a failure set aside, to be told to the observer.

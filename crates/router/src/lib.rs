@@ -15,6 +15,7 @@ mod role;
 mod router;
 mod rung;
 mod surroundings;
+mod tailor;
 
 pub use crate::answer::{Answer, AnswerStream};
 pub use crate::build::{BuildError, RouterBuilder};

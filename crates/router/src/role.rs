@@ -2,6 +2,7 @@
 
 use crate::rung::{At, Measure, Rung, locked};
 use crate::surroundings::Surroundings;
+use crate::tailor::Tailoring;
 use evenkeel_breaker::HedgeBudget;
 use evenkeel_core::{CallId, EventKind, Refusal, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
@@ -18,6 +19,7 @@ pub(crate) struct Role {
     pub(crate) name: Arc<str>,
     pub(crate) policy: RolePolicy,
     pub(crate) rungs: Vec<Rung>,
+    pub(crate) tailoring: Arc<Tailoring>,
     pub(crate) word: RoleWord,
     pub(crate) hedges: HedgeBudget,
     /// The epoch, for calls that wait for a move.
@@ -43,6 +45,7 @@ impl Role {
         name: Arc<str>,
         policy: RolePolicy,
         rungs: Vec<Rung>,
+        tailoring: Arc<Tailoring>,
         hedges: HedgeBudget,
         around: Surroundings,
     ) -> Self {
@@ -50,6 +53,7 @@ impl Role {
             name,
             policy,
             rungs,
+            tailoring,
             word: RoleWord::new(0),
             hedges,
             moved: watch::Sender::new(0),

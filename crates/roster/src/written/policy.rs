@@ -150,6 +150,7 @@ fn read_roster_rules(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
         &mut policy.min_capability_score,
         table.number("min_capability_score"),
     );
+    assign(&mut policy.simplify_below, table.number("simplify_below"));
     assign(
         &mut policy.allow_unqualified,
         table.flag("allow_unqualified"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::ModelId;
 use jiff::civil::Date;
 
-use crate::model::{EolKind, ModelConfig};
+use crate::model::{EolKind, ModelConfig, SCHEMA_DIALECTS};
 use evenkeel_document::{Findings, Item, Place, Scope, TableReader, assign};
 
 /// The model registry by id.
@@ -29,6 +29,12 @@ pub(crate) struct Registered<'a> {
 struct Facts {
     context_window: Option<u64>,
     max_output_tokens: Option<u64>,
+    tools: Option<bool>,
+    images: Option<bool>,
+    json_schema: Option<bool>,
+    json_object: Option<bool>,
+    forced_tool: Option<bool>,
+    schema_dialect: Option<&'static str>,
     eol_date: Option<Date>,
     eol_kind: EolKind,
     replacement: Option<String>,
@@ -45,6 +51,12 @@ impl Registered<'_> {
         model.registered = true;
         model.context_window = facts.context_window;
         model.max_output_tokens = facts.max_output_tokens;
+        model.tools = facts.tools;
+        model.images = facts.images;
+        model.json_schema = facts.json_schema;
+        model.json_object = facts.json_object;
+        model.forced_tool = facts.forced_tool;
+        model.schema_dialect = facts.schema_dialect;
         model.eol_date = facts.eol_date;
         model.eol_kind = facts.eol_kind;
         model.replacement.clone_from(&facts.replacement);
@@ -146,6 +158,12 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
     Facts {
         context_window: read_size(table, "context_window"),
         max_output_tokens: read_size(table, "max_output_tokens"),
+        tools: table.flag("tools"),
+        images: table.flag("images"),
+        json_schema: table.flag("json_schema"),
+        json_object: table.flag("json_object"),
+        forced_tool: table.flag("forced_tool"),
+        schema_dialect: table.word("schema_dialect", &SCHEMA_DIALECTS.map(|name| (name, name))),
         eol_date: read_date(table, "eol_date"),
         eol_kind: table.word("eol_kind", &kinds).unwrap_or_default(),
         replacement: table.text("replacement").map(str::to_owned),

@@ -2,8 +2,10 @@
 
 use crate::health::Permits;
 use crate::pace::Pace;
+use crate::tailor::Tailored;
 use evenkeel_core::{AttemptKind, Usage};
 use evenkeel_probe::Observation;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A rung that is to be asked at an instant.
@@ -64,4 +66,6 @@ pub(super) struct Attempt {
     pub(super) first_content: Option<Instant>,
     pub(super) permits: Option<Permits>,
     pub(super) usage: Option<Usage>,
+    /// What its rung was asked.
+    pub(super) tailored: Arc<Tailored>,
 }

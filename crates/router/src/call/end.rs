@@ -62,6 +62,9 @@ impl Call {
         self.measured(index, now);
         let rung = self.attempts[index].rung;
         let model = self.role.rungs[rung].model.clone();
+        if let Some(usage) = self.attempts[index].usage {
+            self.calibrate(index, usage.input);
+        }
         if let Some(permits) = self.attempts[index].permits.take() {
             permits.succeeded(&model, now);
         }
@@ -120,7 +123,9 @@ impl Call {
                 .steps
                 .iter()
                 .filter_map(|s| match s {
-                    TrailStep::Adapted { what, .. } => Some(what.clone()),
+                    TrailStep::Adapted { rung, what } if *rung == attempt.rung => {
+                        Some(what.clone())
+                    }
                     _ => None,
                 })
                 .collect(),
@@ -362,6 +367,12 @@ fn refused_alone(refusal: Refusal) -> Failure {
             Class::ContextWindow,
             "the request does not fit the model's context window",
         ),
+        Refusal::Lacks(what) => {
+            let message = format!("the model lacks what the request needs: {what}");
+            let mut failure = Failure::new(Class::BadRequest, message);
+            failure.capability_gap = true;
+            return failure;
+        }
         Refusal::AtCapacity => (Class::Overloaded, "the model is at its concurrency limit"),
         Refusal::SemanticBreakerOpen(_) => (
             Class::Overloaded,

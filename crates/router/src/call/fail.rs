@@ -41,6 +41,13 @@ impl Call {
         if !self.another_may_help(&failure) {
             self.last_failure = Some(failure.clone());
             self.fail(CallErrorKind::Failed(failure), now);
+        } else if failure.class == Class::ContextWindow {
+            // A larger window first; else the same one again, with more left out.
+            self.last_failure = Some(failure);
+            if self.start_next(AttemptKind::Failover, now).is_none() && !self.cut_again(index, now)
+            {
+                self.go_on(AttemptKind::Failover, now);
+            }
         } else if !self.retry(index, rung, &failure, now) {
             self.last_failure = Some(failure);
             self.go_on(AttemptKind::Failover, now);
@@ -89,6 +96,7 @@ impl Call {
         if failure.class == Class::ContextWindow {
             let window = model.config.context_window.unwrap_or(self.tokens);
             self.overflowed = self.overflowed.max(Some(window));
+            self.calibrate(index, window.saturating_add(1));
         }
         if let Some(aside) = model.set_aside(failure, now) {
             self.tell(now, aside.event(&model, failure.class));

@@ -16,6 +16,7 @@ fn rows() -> Vec<TraceRow> {
     read_trace(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+const WORD: &str = "tide ";
 /// Generated tokens that come in one event, so that an hour stays quick to run.
 const CHUNK: u32 = 10;
 const PER_INPUT_TOKEN: Duration = Duration::from_micros(250);
@@ -41,9 +42,13 @@ fn first_token_p99(rows: &[TraceRow]) -> Duration {
 }
 
 fn request(row: &TraceRow) -> ChatRequest {
-    // Four characters a token, less what a turn costs beside its text.
-    let words = row.input_tokens.saturating_sub(4) * 4 / 5;
-    let text = "tide ".repeat(usize::try_from(words).unwrap());
+    // As many words as the router takes for that many tokens, less what a turn
+    // costs beside its text.
+    const WORDS: usize = 1_000;
+    let turn = ChatRequest::user("").estimated_input_tokens();
+    let tokens = evenkeel_core::estimated_tokens(&WORD.repeat(WORDS));
+    let words = u64::from(row.input_tokens).saturating_sub(turn) * WORDS as u64 / tokens;
+    let text = WORD.repeat(usize::try_from(words).unwrap());
     ChatRequest {
         max_output_tokens: Some(u64::from(row.output_tokens.div_ceil(CHUNK).max(1))),
         ..ChatRequest::user(text)

@@ -1,0 +1,197 @@
+//! What each rung is asked, in its own words, and what comes back of it.
+
+use super::Call;
+use super::attempt::Planned;
+use crate::tailor::{Place, Tailored, Tailoring, calibrate, check_demand, is_plain};
+use evenkeel_core::{AttemptKind, ChatRequest, ChatResponse, Failure, Refusal, TrailStep};
+use evenkeel_prompts::Mode;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// What a call knows of its request at each rung.
+#[derive(Debug)]
+pub(super) struct ByRung {
+    /// Text in and text out: only its length can keep it from a rung.
+    is_plain: bool,
+    tailored: Vec<OnceLock<Result<Arc<Tailored>, Refusal>>>,
+    /// Whether the rung's window has refused it once and it was cut further.
+    cut_again: Vec<bool>,
+    /// The request of the next retry, after an answer that was not valid.
+    repair: Vec<Option<ChatRequest>>,
+}
+
+impl ByRung {
+    pub(super) fn new(request: &ChatRequest, rungs: usize) -> Self {
+        Self {
+            is_plain: is_plain(request),
+            tailored: (0..rungs).map(|_| OnceLock::new()).collect(),
+            cut_again: vec![false; rungs],
+            repair: vec![None; rungs],
+        }
+    }
+}
+
+impl Call {
+    /// Whether the output that the caller wants can be asked for at all.
+    pub(super) fn check_demand(&self) -> Result<(), Failure> {
+        check_demand(&self.role.tailoring.adapter, &self.request)
+    }
+
+    fn tailor(&self, rung: usize, overflowed: Option<&ChatRequest>) -> Result<Tailored, Refusal> {
+        let at = &self.role.rungs[rung];
+        let simple = at.capability_score < self.role.policy.simplify_below;
+        let place = Place {
+            role: &self.role.name,
+            model: &at.model,
+            mode: if simple { Mode::Simple } else { Mode::Full },
+        };
+        let variables = &self.context.prompt_variables;
+        self.role
+            .tailoring
+            .tailor(&self.request, place, variables, overflowed)
+    }
+
+    /// The request as the rung is asked it, worked out once.
+    fn tailored(&self, rung: usize) -> Result<&Arc<Tailored>, Refusal> {
+        let worked_out =
+            self.tailoring.tailored[rung].get_or_init(|| self.tailor(rung, None).map(Arc::new));
+        worked_out.as_ref().map_err(|refusal| *refusal)
+    }
+
+    /// Whether it is known without working it out that the rung takes the
+    /// request whole.
+    fn clearly_fits(&self, rung: usize) -> bool {
+        let model = &self.role.rungs[rung].model;
+        self.tailoring.is_plain && Tailoring::clearly_fits(&self.request, self.tokens, model)
+    }
+
+    /// Why the rung cannot take the request, however it is put.
+    pub(super) fn cannot_take(&self, rung: usize) -> Option<Refusal> {
+        let window = self.role.rungs[rung].model.config.context_window;
+        if let (Some(window), Some(overflowed)) = (window, self.overflowed)
+            && window <= overflowed
+            && !self.tailoring.cut_again[rung]
+        {
+            let needed = overflowed.saturating_add(1).max(self.tokens);
+            return Some(Refusal::ContextWindow { needed, window });
+        }
+        if self.clearly_fits(rung) {
+            return None;
+        }
+        self.tailored(rung).err()
+    }
+
+    /// Whether the rung can be asked only with messages left out.
+    pub(super) fn is_cut(&self, rung: usize) -> bool {
+        !self.clearly_fits(rung) && self.tailored(rung).is_ok_and(|t| t.is_cut)
+    }
+
+    /// Why a rung that would take a part of the request is passed over: another
+    /// one takes all of it.
+    pub(super) fn goes_whole_elsewhere(&self, rung: usize, now: Instant) -> Option<Refusal> {
+        if !self.is_cut(rung) {
+            return None;
+        }
+        let other = self.next_usable(rung, now)?;
+        let window = self.role.rungs[rung].model.config.context_window?;
+        (!self.is_cut(other)).then_some(Refusal::ContextWindow {
+            needed: self.tokens,
+            window,
+        })
+    }
+
+    /// What an attempt of that kind asks the rung.
+    pub(super) fn tailored_for(
+        &mut self,
+        rung: usize,
+        kind: AttemptKind,
+    ) -> Result<Arc<Tailored>, Refusal> {
+        let tailored = self.tailored(rung)?.clone();
+        let repair = self.tailoring.repair[rung].take();
+        Ok(match repair.filter(|_| kind == AttemptKind::Retry) {
+            Some(request) => Arc::new(tailored.with_request(request)),
+            None => tailored,
+        })
+    }
+
+    /// The request that an attempt sends.
+    pub(crate) fn sent(&self, index: usize) -> &Arc<ChatRequest> {
+        &self.attempts[index].tailored.request
+    }
+
+    /// Whether the attempt's answer may differ from what its upstream says.
+    pub(crate) fn is_translated(&self, index: usize) -> bool {
+        self.attempts[index].tailored.is_translated()
+    }
+
+    /// A whole answer in the caller's terms.
+    ///
+    /// # Errors
+    /// Where it is not what was asked for; a retry then tells the model so.
+    pub(crate) fn read(
+        &mut self,
+        index: usize,
+        response: ChatResponse,
+    ) -> Result<ChatResponse, Failure> {
+        let attempt = &self.attempts[index];
+        let response = attempt.tailored.read(response).map_err(|error| {
+            self.tailoring.repair[attempt.rung] = attempt.tailored.repair(&error);
+            Failure::from(error)
+        })?;
+        self.adapted(index, &response.adapted);
+        Ok(response)
+    }
+
+    /// Notes what an attempt's model was not told, or did not say, as it was meant.
+    pub(crate) fn adapted(&mut self, index: usize, notes: &[String]) {
+        let rung = self.attempts[index].rung;
+        for note in notes {
+            let known = self.trail.steps.iter().any(|step| match step {
+                TrailStep::Adapted { rung: r, what } => *r == rung && what == note,
+                _ => false,
+            });
+            if !known {
+                self.trail.steps.push(TrailStep::Adapted {
+                    rung,
+                    what: note.clone(),
+                });
+            }
+        }
+    }
+
+    /// Teaches the model's counter what the attempt's request took.
+    pub(super) fn calibrate(&self, index: usize, input: u64) {
+        let attempt = &self.attempts[index];
+        let model = &self.role.rungs[attempt.rung].model;
+        // Only a known window is ever compared with a count.
+        if model.config.context_window.is_some() {
+            calibrate(&model.counter, &attempt.tailored.request, input);
+        }
+    }
+
+    /// Asks a rung whose window was too small again, with more left out. Once
+    /// per rung, and only where that leaves out messages.
+    pub(super) fn cut_again(&mut self, index: usize, now: Instant) -> bool {
+        let rung = self.attempts[index].rung;
+        if self.tailoring.cut_again[rung] || self.would_refuse_retry(rung, now).is_some() {
+            return false;
+        }
+        let sent = self.sent(index).clone();
+        let Ok(shorter) = self.tailor(rung, Some(&sent)) else {
+            return false;
+        };
+        let retries = &self.role.rungs[rung].model.provider.retries;
+        if !shorter.is_cut || !retries.try_withdraw(now) {
+            return false;
+        }
+        self.tailoring.cut_again[rung] = true;
+        self.tailoring.tailored[rung] = OnceLock::from(Ok(Arc::new(shorter)));
+        self.planned = Some(Planned {
+            rung,
+            kind: AttemptKind::Retry,
+            at: now,
+            repeats: None,
+        });
+        true
+    }
+}
