@@ -99,14 +99,20 @@ impl Client {
             Some(proxy) => format!("{} (by proxy {})", endpoint.authority, proxy.address()),
             None => endpoint.authority.clone(),
         };
-        let key_header = options.key_header.clone();
+        let usual_header = dialect.key_header(endpoint.server, endpoint.is_vertex());
+        let key_header = options.key_header.clone().unwrap_or(usual_header);
+        let headers = headers(&options, &endpoint)?;
+        let models = models(options.models, options.api_version);
+        for model in models.values() {
+            dialect.check(model)?;
+        }
         Ok(Self {
             dialect,
             transport: Transport::new(&connector, pooling, who),
             key: config.key,
-            key_header: key_header.unwrap_or_else(|| dialect.key_header(endpoint.server)),
-            headers: headers(&options, &endpoint)?,
-            models: models(options.models, options.api_version),
+            key_header,
+            headers,
+            models,
             endpoint,
             clock: options.clock,
             limits: options.limits,
@@ -137,6 +143,7 @@ impl Client {
             stream,
             options: &options,
             model_in_path: self.endpoint.names_model(),
+            at_vertex: self.endpoint.is_vertex(),
         };
         let Encoded {
             body,
@@ -203,9 +210,10 @@ impl Client {
             headers.insert(name, HeaderValue::from_static(value));
         }
         for (name, value) in self.dialect.headers(asked.options) {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
+            headers.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
         // Those of the configuration hold over those of the format.
         for (name, value) in &self.headers {

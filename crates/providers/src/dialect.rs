@@ -1,8 +1,12 @@
 //! The wire formats that the client speaks, behind one set of questions.
 
-use crate::config::ModelOptions;
+use crate::config::{ModelOptions, ProviderConfigError};
+use crate::wire::anthropic::{Support, Version};
 use crate::wire::classify::Reply;
-use crate::wire::{Encoded, EventDecoder, Server, StreamLimits, openai};
+use crate::wire::gemini::Platform;
+use crate::wire::{
+    Encoded, EventDecoder, Server, StreamLimits, anthropic, gemini, mistral, openai,
+};
 use evenkeel_core::{ChatRequest, ChatResponse, Failure};
 use http::HeaderName;
 use http::header::AUTHORIZATION;
@@ -14,6 +18,12 @@ use secrecy::SecretString;
 pub enum Dialect {
     /// `OpenAI`'s Chat Completions.
     OpenAi,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's `generateContent`, at the Developer API and at Vertex AI.
+    Gemini,
+    /// Mistral's chat.
+    Mistral,
 }
 
 /// What a request is made of, beside the address.
@@ -26,6 +36,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) options: &'a ModelOptions,
     /// Whether the address names the model.
     pub(crate) model_in_path: bool,
+    /// Whether it is asked at Vertex AI.
+    pub(crate) at_vertex: bool,
 }
 
 /// The rest of an address, behind the base.
@@ -38,12 +50,15 @@ pub(crate) struct Target {
 
 impl Dialect {
     /// Every dialect, in the order of the documentation.
-    pub const ALL: [Self; 1] = [Self::OpenAi];
+    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Anthropic, Self::Gemini, Self::Mistral];
 
     /// The name used in configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => openai::DIALECT,
+            Self::Anthropic => anthropic::DIALECT,
+            Self::Gemini => gemini::DIALECT,
+            Self::Mistral => mistral::DIALECT,
         }
     }
 
@@ -56,58 +71,112 @@ impl Dialect {
     pub(crate) const fn usual_server(self) -> Server {
         match self {
             Self::OpenAi => Server::Compatible,
+            Self::Anthropic => Server::Anthropic,
+            Self::Gemini => Server::Gemini,
+            Self::Mistral => Server::Mistral,
         }
     }
 
     /// Where `model` is asked, behind the base address.
-    pub(crate) fn target(self, _model: &str, _stream: bool) -> Target {
-        match self {
-            Self::OpenAi => Target {
-                path: "/chat/completions".to_owned(),
-                query: None,
+    pub(crate) fn target(self, model: &str, stream: bool) -> Target {
+        let path = match self {
+            Self::OpenAi | Self::Mistral => "/chat/completions".to_owned(),
+            Self::Anthropic => "/messages".to_owned(),
+            Self::Gemini => gemini::path(model, stream),
+        };
+        match path.split_once('?') {
+            Some((path, query)) => Target {
+                path: path.to_owned(),
+                query: Some(query.to_owned()),
             },
+            None => Target { path, query: None },
         }
     }
 
     /// What no base address ends with, since it is added.
     pub(crate) const fn never_in_base(self) -> &'static str {
         match self {
-            Self::OpenAi => "/chat/completions",
+            Self::OpenAi | Self::Mistral => "/chat/completions",
+            Self::Anthropic => "/messages",
+            Self::Gemini => "/models",
         }
     }
 
     /// The header that carries the key. `authorization` carries it as a bearer token.
-    pub(crate) fn key_header(self, server: Server) -> HeaderName {
-        match (self, server) {
-            (Self::OpenAi, Server::Azure) => HeaderName::from_static("api-key"),
-            (Self::OpenAi, _) => AUTHORIZATION,
+    pub(crate) fn key_header(self, server: Server, at_vertex: bool) -> HeaderName {
+        match self {
+            Self::OpenAi if server == Server::Azure => HeaderName::from_static("api-key"),
+            Self::Anthropic => HeaderName::from_static("x-api-key"),
+            Self::Gemini if !at_vertex => HeaderName::from_static("x-goog-api-key"),
+            Self::OpenAi | Self::Mistral | Self::Gemini => AUTHORIZATION,
+        }
+    }
+
+    /// Checks what the format itself knows of `options`.
+    pub(crate) fn check(self, options: &ModelOptions) -> Result<(), ProviderConfigError> {
+        match (self, &options.api_version) {
+            (Self::Anthropic, Some(version)) if Version::named(version).is_none() => {
+                Err(ProviderConfigError::ApiVersion {
+                    seen: version.clone(),
+                    expected: "2023-06-01 or 2026-10-21",
+                })
+            }
+            _ => Ok(()),
         }
     }
 
     /// Headers of the format beside the usual ones.
-    pub(crate) fn headers(self, _options: &ModelOptions) -> Vec<(&'static str, String)> {
+    pub(crate) fn headers(self, options: &ModelOptions) -> Vec<(&'static str, &'static str)> {
         match self {
-            Self::OpenAi => Vec::new(),
+            Self::Anthropic => vec![("anthropic-version", version(options).as_str())],
+            Self::OpenAi | Self::Gemini | Self::Mistral => Vec::new(),
         }
     }
 
     pub(crate) fn encode(self, asked: &Asked<'_>) -> Encoded {
         let Asked {
-            server,
             request,
             model,
             stream,
             options,
-            model_in_path,
+            ..
         } = *asked;
         match self {
             Self::OpenAi => {
                 let options = openai::Options {
-                    server: Some(server),
+                    server: Some(asked.server),
                     fixed_sampling: options.fixed_sampling,
-                    model_in_path,
+                    model_in_path: asked.model_in_path,
                 };
                 openai::encode_request(request, model, stream, &options)
+            }
+            Self::Anthropic => {
+                let options = anthropic::Options {
+                    version: version(options),
+                    max_output_tokens: options.max_output_tokens,
+                    sampling: match options.fixed_sampling {
+                        true => Support::No,
+                        false => Support::Unknown,
+                    },
+                    ..anthropic::Options::default()
+                };
+                anthropic::encode_request(request, model, stream, &options)
+            }
+            Self::Gemini => {
+                let options = gemini::Options {
+                    platform: match asked.at_vertex {
+                        true => Platform::Vertex,
+                        false => Platform::Developer,
+                    },
+                    ..gemini::Options::default()
+                };
+                gemini::encode_request(request, model, &options)
+            }
+            Self::Mistral => {
+                let options = mistral::Options {
+                    fixed_sampling: options.fixed_sampling,
+                };
+                mistral::encode_request(request, model, stream, &options)
             }
         }
     }
@@ -115,6 +184,9 @@ impl Dialect {
     pub(crate) fn decode_answer(self, reply: &Reply<'_>) -> Result<ChatResponse, Failure> {
         match self {
             Self::OpenAi => openai::decode_answer(reply),
+            Self::Anthropic => anthropic::decode_answer(reply),
+            Self::Gemini => gemini::decode_answer(reply),
+            Self::Mistral => mistral::decode_answer(reply),
         }
     }
 
@@ -128,6 +200,17 @@ impl Dialect {
             Self::OpenAi => {
                 Box::new(openai::StreamDecoder::with_limits(server, limits).with_key(key))
             }
+            Self::Anthropic => {
+                Box::new(anthropic::StreamDecoder::with_limits(limits).with_key(key))
+            }
+            Self::Gemini => Box::new(gemini::StreamDecoder::with_limits(limits).with_key(key)),
+            Self::Mistral => Box::new(mistral::StreamDecoder::with_limits(limits).with_key(key)),
         }
     }
+}
+
+/// The version of Anthropic's format; a name that is none was refused before.
+fn version(options: &ModelOptions) -> Version {
+    let named = options.api_version.as_deref().and_then(Version::named);
+    named.unwrap_or_default()
 }

@@ -112,6 +112,11 @@ impl Endpoint {
         self.deployments.is_some()
     }
 
+    /// Whether it is Vertex AI, whose addresses hold the publisher.
+    pub(crate) fn is_vertex(&self) -> bool {
+        self.path.contains("/publishers/")
+    }
+
     /// Where `model` is asked.
     pub(crate) fn uri(&self, model: &str, stream: bool) -> Result<Uri, Failure> {
         let Target { path, query } = self.dialect.target(model, stream);
@@ -237,6 +242,49 @@ mod tests {
         };
         let error = Endpoint::new(Dialect::OpenAi, "https://h.openai.azure.com", &broken);
         assert!(error.unwrap_err().to_string().contains("api_version"));
+    }
+
+    #[test]
+    fn each_format_has_its_own_targets() {
+        let vertex =
+            "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google";
+        for (dialect, base, stream, expected) in [
+            (
+                Dialect::Anthropic,
+                "https://api.anthropic.com/v1",
+                true,
+                "/v1/messages",
+            ),
+            (
+                Dialect::Mistral,
+                "https://api.mistral.ai/v1",
+                true,
+                "/v1/chat/completions",
+            ),
+            (
+                Dialect::Gemini,
+                "https://generativelanguage.googleapis.com/v1beta",
+                false,
+                "/v1beta/models/m:generateContent",
+            ),
+            (
+                Dialect::Gemini,
+                "https://generativelanguage.googleapis.com/v1beta?x=1",
+                true,
+                "/v1beta/models/m:streamGenerateContent?x=1&alt=sse",
+            ),
+            (
+                Dialect::Gemini,
+                vertex,
+                false,
+                "/v1/projects/p/locations/eu/publishers/google/models/m:generateContent",
+            ),
+        ] {
+            let endpoint = Endpoint::new(dialect, base, &ClientOptions::default()).unwrap();
+            let uri = endpoint.uri("m", stream).unwrap();
+            assert_eq!(uri.path_and_query().unwrap(), expected);
+            assert_eq!(endpoint.is_vertex(), base == vertex);
+        }
     }
 
     #[test]

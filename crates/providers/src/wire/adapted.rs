@@ -90,10 +90,16 @@ impl Adapted {
 
 /// What a line speaks of.
 pub(crate) mod what {
+    pub(crate) const CALL_ARGUMENTS: &str = "tool call arguments in the history";
+    pub(crate) const CALL_ALONE: &str = "tool call without its result";
+    pub(crate) const BROKEN_ARGUMENTS: &str = "tool call arguments that are no JSON object";
+    pub(crate) const CALL_ALONE: &str = "a tool call without a result";
     pub(crate) const CALL_EXTRA: &str = "signature of a tool call";
     pub(crate) const CALL_IDS: &str = "tool call ids";
     pub(crate) const DEVELOPER: &str = "role developer";
     pub(crate) const EXTRA: &str = "fields without a neutral form";
+    pub(crate) const IMAGE: &str = "image";
+    pub(crate) const IMAGE_DETAIL: &str = "image detail";
     pub(crate) const MESSAGE_NAME: &str = "messages.name";
     pub(crate) const NUL: &str = "NUL characters";
     pub(crate) const PARALLEL: &str = "parallel_tool_calls";
@@ -101,10 +107,18 @@ pub(crate) mod what {
     pub(crate) const REASONING: &str = "reasoning";
     pub(crate) const REASONING_HISTORY: &str = "earlier reasoning";
     pub(crate) const REFUSAL: &str = "earlier refusal";
+    pub(crate) const RESULT_ALONE: &str = "tool result without its call";
+    pub(crate) const RESULT_ALONE: &str = "a tool result without its call";
     pub(crate) const RESULT_ERROR: &str = "is_error of a tool result";
     pub(crate) const RESULT_IMAGE: &str = "image in a tool result";
+    pub(crate) const SCHEMA_DESCRIPTION: &str = "schema description";
     pub(crate) const SERVER_TOOL: &str = "tool that a provider runs";
     pub(crate) const STOP: &str = "stop";
+    pub(crate) const STRICT_TOOL: &str = "strict tool arguments";
+    pub(crate) const SYSTEM: &str = "system message";
+    pub(crate) const SYSTEM_IMAGE: &str = "image in a system message";
+    pub(crate) const SYSTEM_LATER: &str = "system message in mid-conversation";
+    pub(crate) const SYSTEM_INSIDE: &str = "a system message in mid-conversation";
     pub(crate) const TOOL_CHOICE: &str = "tool_choice";
     pub(crate) const TOOL_NAMES: &str = "tool names";
     pub(crate) const USER: &str = "user";
@@ -115,8 +129,19 @@ pub(crate) mod done {
     pub(crate) const AS_LEVEL: &str = "its budget sent as a level";
     pub(crate) const AS_SYSTEM: &str = "sent as system";
     pub(crate) const AS_TEXT: &str = "sent as text";
+    pub(crate) const BESIDE: &str = "sent beside it";
+    pub(crate) const ERROR_INSTEAD: &str = "an error was put in its place";
+    pub(crate) const INSIDE_OBJECT: &str = "no JSON object, sent as text inside one";
+    pub(crate) const JOINED: &str = "joined with the others into one";
+    pub(crate) const INSIDE_ONE: &str = "sent inside of one";
     pub(crate) const LOWERED: &str = "lowered to the provider's highest";
     pub(crate) const MOVED_BEHIND: &str = "moved into a user message behind it";
+    pub(crate) const MOVED_TO_START: &str = "moved to the system prompt";
+    pub(crate) const NOT_BASE64: &str = "its data is not in base64, left out";
+    pub(crate) const PLACEHOLDER: &str = "none of this provider's, the documented placeholder sent";
+    pub(crate) const AS_USER: &str = "there is nothing else, sent as the user's";
+    pub(crate) const MOVED_TO_START: &str = "moved to the start";
+    pub(crate) const PLACEHOLDER: &str = "answered with a placeholder";
     pub(crate) const REPLACED: &str = "replaced";
     pub(crate) const RENAMED: &str = "sent as the provider allows them";
     pub(crate) const SAID_IN_TEXT: &str = "said in its text";

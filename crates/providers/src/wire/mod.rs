@@ -13,6 +13,7 @@ mod fields;
 pub mod gemini;
 mod json;
 mod limits;
+pub mod mistral;
 pub mod openai;
 mod request;
 mod server;

@@ -1,7 +1,7 @@
 //! Content blocks: parts to JSON.
 
 use super::{CITATIONS, DIALECT, add_unknown, own};
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use evenkeel_core::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -58,13 +58,13 @@ pub(super) fn tool_use(call: &ToolCall, id: &str, name: &str, adapted: &mut Adap
     map.insert("id".into(), id.into());
     map.insert("name".into(), name.into());
     let input = input(&call.arguments).unwrap_or_else(|| {
-        adapted.note(
-            "tool call arguments in the history",
-            "no JSON object, sent as text inside one",
-        );
+        adapted.note(what::BROKEN_ARGUMENTS, done::INSIDE_ONE);
         json!({INVALID_JSON: call.arguments})
     });
     map.insert("input".into(), input);
+    if call.extra.dialect != DIALECT && !call.extra.fields.is_empty() {
+        adapted.foreign(what::CALL_EXTRA);
+    }
     add_unknown(&call.extra, &[], &mut map);
     Value::Object(map)
 }

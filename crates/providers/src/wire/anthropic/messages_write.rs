@@ -2,9 +2,9 @@
 
 use super::pairing::{Said, Turn, Turns};
 use super::{DIALECT, Options, Support, add_unknown, block_read, block_write, kept};
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::tool_names::ToolNames;
-use evenkeel_core::{Message, Part, Role};
+use evenkeel_core::{Extra, Message, Part, Role};
 use serde_json::{Map, Value};
 
 /// What the user is made to say where the conversation begins with the model.
@@ -30,7 +30,10 @@ pub(super) fn write(
     let mut turns = Turns::default();
     for message in messages {
         if message.name.is_some() {
-            adapted.left_out("messages.name");
+            adapted.left_out(what::MESSAGE_NAME);
+        }
+        if message.extra.dialect != DIALECT && says_more(&message.extra) {
+            adapted.foreign(what::EXTRA);
         }
         let said = said(message, names, options, adapted);
         match message.role {
@@ -53,6 +56,13 @@ pub(super) fn write(
         system: system.field(),
         turns,
     }
+}
+
+/// Whether another format's fields say more than the neutral form, whose
+/// written forms some of them are.
+fn says_more(extra: &Extra) -> bool {
+    let forms = ["content", "tool_calls", "reasoning_details"];
+    extra.fields.keys().any(|n| !forms.contains(&n.as_str()))
 }
 
 /// Puts instructions where the model takes them.
@@ -79,10 +89,7 @@ fn instruct(
         Some(said)
     };
     if let Some(said) = moved.filter(|said| !said.blocks.is_empty()) {
-        adapted.note(
-            "system message in mid-conversation",
-            "moved to the system prompt",
-        );
+        adapted.note(what::SYSTEM_INSIDE, done::MOVED_TO_START);
         system.add(said);
     }
 }
@@ -203,7 +210,7 @@ fn said_by_model(part: &Part, blocks: &mut Vec<Value>, adapted: &mut Adapted) {
             None => adapted.foreign_part(part),
         },
         Part::Refusal(text) => {
-            adapted.note("refusal in the history", "sent as text");
+            adapted.note(what::REFUSAL, done::AS_TEXT);
             blocks.push(block_write::text(text));
         }
         Part::Image(_) => adapted.left_out("image in an answer"),

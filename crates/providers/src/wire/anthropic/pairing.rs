@@ -1,7 +1,7 @@
 //! Turns that alternate, with every call answered in the turn after it.
 
 use super::block_write;
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::call_ids;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -60,7 +60,7 @@ pub(super) struct Said {
 /// The turns so far, and the calls of the latest one that wait for results.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    turns: Vec<Turn>,
+    so_far: Vec<Turn>,
     calls: Vec<Call>,
     /// Positions in `calls` by the id that the history gives; two calls of a
     /// turn may share one.
@@ -110,15 +110,12 @@ impl Turns {
                 .get("tool_use_id")
                 .and_then(Value::as_str)
                 .unwrap_or_default();
-            match (self.result(id), block.as_object_mut()) {
-                (Some(wire_id), Some(map)) => {
-                    map.insert("tool_use_id".into(), wire_id.into());
-                    results.push(block);
-                }
-                _ => {
-                    adapted.note("tool result without its call", "sent as text");
-                    others.extend(orphan(&mut block));
-                }
+            if let (Some(wire_id), Some(map)) = (self.result(id), block.as_object_mut()) {
+                map.insert("tool_use_id".into(), wire_id.into());
+                results.push(block);
+            } else {
+                adapted.note(what::RESULT_ALONE, done::AS_TEXT);
+                others.extend(orphan(&mut block));
             }
         }
         if results.is_empty() && others.is_empty() {
@@ -141,36 +138,36 @@ impl Turns {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.so_far.is_empty()
     }
 
     /// All turns; calls without a result get one that says so.
     pub(super) fn finish(mut self, adapted: &mut Adapted) -> Vec<Turn> {
         self.settle(adapted);
-        self.turns
+        self.so_far
     }
 
     fn add(&mut self, role: &'static str, said: Said) -> &mut Turn {
-        let at = match self.turns.iter().rposition(|_| true) {
-            Some(last) if self.turns[last].role == role => {
-                let turn = &mut self.turns[last];
+        let at = match self.so_far.iter().rposition(|_| true) {
+            Some(last) if self.so_far[last].role == role => {
+                let turn = &mut self.so_far[last];
                 turn.plain = false;
                 turn.blocks.extend(said.blocks);
                 turn.fields.extend(said.fields);
                 last
             }
             _ => {
-                self.turns.push(Turn {
+                self.so_far.push(Turn {
                     role,
                     results: Vec::new(),
                     blocks: said.blocks,
                     plain: said.plain,
                     fields: said.fields,
                 });
-                self.turns.len() - 1
+                self.so_far.len() - 1
             }
         };
-        &mut self.turns[at]
+        &mut self.so_far[at]
     }
 
     /// The id that a call goes by: its own where the API takes it and no
@@ -220,10 +217,7 @@ impl Turns {
         if left.is_empty() {
             return;
         }
-        adapted.note(
-            "tool call without its result",
-            "an error was put in its place",
-        );
+        adapted.note(what::CALL_ALONE, done::PLACEHOLDER);
         let nothing = Said {
             blocks: Vec::new(),
             plain: false,

@@ -1,11 +1,12 @@
 //! Requests: neutral form to JSON.
 
 use super::messages_write::{self, Conversation};
+use super::pairing::Turn;
 use super::reasoning::{self, Settled};
 use super::request_read::{is_provider_tool, no_parameters};
 use super::{DEFAULT_MAX_TOKENS, DIALECT, Options, Support, Version, add_unknown, kept};
 use crate::wire::Encoded;
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::tool_names::{NameRule, ToolNames};
 use evenkeel_core::{ChatRequest, Output, Tool, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -31,7 +32,7 @@ pub fn encode_request(
     let mut adapted = Adapted::default();
     let names = ToolNames::of(request, NAMES);
     if !names.is_empty() {
-        adapted.note("tool name", "not allowed by this provider, sent as another");
+        adapted.note(what::TOOL_NAMES, done::RENAMED);
     }
     let Conversation { system, mut turns } =
         messages_write::write(&request.messages, &names, options, &mut adapted);
@@ -52,7 +53,7 @@ pub fn encode_request(
     if let Some(system) = system {
         map.insert("system".into(), system);
     }
-    let turns = turns.into_iter().map(|turn| turn.into_message());
+    let turns = turns.into_iter().map(Turn::into_message);
     map.insert("messages".into(), turns.collect());
     if stream {
         map.insert("stream".into(), true.into());
@@ -113,7 +114,7 @@ fn tools(
             .take()
             .is_some_and(|c| c["type"] != "none" && c["type"] != "auto")
         {
-            adapted.note("tool_choice", "there is no tool to choose, left out");
+            adapted.note(what::TOOL_CHOICE, done::WITHOUT_TOOLS);
         }
     }
     if !tools.is_empty() {
@@ -127,10 +128,13 @@ fn tools(
 fn tool(tool: &Tool, names: &ToolNames, adapted: &mut Adapted) -> Option<Value> {
     if is_provider_tool(&tool.extra) {
         if tool.extra.dialect != DIALECT {
-            adapted.note("tool run by another provider", "left out");
+            adapted.foreign(what::SERVER_TOOL);
             return None;
         }
         return Some(Value::Object(tool.extra.fields.clone()));
+    }
+    if tool.extra.dialect != DIALECT && !tool.extra.fields.is_empty() {
+        adapted.foreign(what::EXTRA);
     }
     let mut map = Map::new();
     map.insert("name".into(), names.wire(&tool.name).into());
@@ -182,7 +186,7 @@ fn tool_choice(
         (Some(ToolChoice::None), _) => return Some(json!({"type": "none"})),
         (Some(ToolChoice::Required | ToolChoice::Named(_)), _) if settled.is_on() => {
             adapted.note(
-                "tool_choice",
+                what::TOOL_CHOICE,
                 "cannot be forced beside reasoning, sent as auto",
             );
             "auto"
@@ -247,7 +251,7 @@ fn sampling(
     let fixed = settled.is_on();
     let temperature = sampling.temperature.map(|temperature| {
         let fitting = temperature.clamp(0.0, 1.0);
-        if fitting != temperature && !refused && !fixed {
+        if !(0.0..=1.0).contains(&temperature) && !refused && !fixed {
             adapted.clamped("temperature");
         }
         Value::from(fitting)
@@ -263,7 +267,7 @@ fn sampling(
         ("top_k", sampling.top_k.map(Value::from), fixed),
     ] {
         match value {
-            Some(_) if refused => adapted.note(name, "refused by this model, left out"),
+            Some(_) if refused => adapted.refused(name),
             Some(_) if fixed => adapted.note(name, "refused beside reasoning, left out"),
             Some(value) => {
                 map.insert(name.into(), value);

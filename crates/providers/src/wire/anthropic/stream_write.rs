@@ -30,7 +30,11 @@ pub struct StreamEncoder {
 
 #[derive(Debug)]
 enum Open {
-    Text,
+    /// Text after citations begins a block of its own.
+    Text {
+        cited: bool,
+    },
+    /// Text after a signature does so too: it holds for its own block only.
     Thinking {
         signed: bool,
     },
@@ -134,7 +138,7 @@ impl StreamEncoder {
         match delta {
             Delta::Text(text) if text.is_empty() => {}
             Delta::Text(text) => {
-                if !matches!(self.open, Some(Open::Text)) {
+                if !matches!(self.open, Some(Open::Text { cited: false })) {
                     self.open_text(out);
                 }
                 self.piece(&json!({"type": "text_delta", "text": text}), out);
@@ -165,8 +169,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Reasoning; text after a signature begins a block of its own, since a
-    /// signature holds for its own block only.
+    /// Reasoning, its signature, or both.
     fn reason(&mut self, part: &ReasoningPart, out: &mut Vec<Value>) {
         match self.open {
             Some(Open::Thinking { signed }) if !signed || part.text.is_empty() => {}
@@ -206,9 +209,10 @@ impl StreamEncoder {
 
     fn cite(&mut self, extra: &Extra, out: &mut Vec<Value>) {
         let citations = extra.fields.get(CITATIONS).and_then(Value::as_array);
-        if !matches!(self.open, Some(Open::Text)) {
+        let Some(Open::Text { cited }) = &mut self.open else {
             return;
-        }
+        };
+        *cited = true;
         for citation in citations.into_iter().flatten() {
             let piece = json!({"type": "citations_delta", "citation": citation});
             self.piece(&piece, out);
@@ -240,7 +244,7 @@ impl StreamEncoder {
 
     fn open_text(&mut self, out: &mut Vec<Value>) {
         self.close(out);
-        self.open = Some(Open::Text);
+        self.open = Some(Open::Text { cited: false });
         self.block_start(&block_write::text(""), out);
     }
 

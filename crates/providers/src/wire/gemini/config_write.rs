@@ -3,7 +3,7 @@
 use super::config_read::JSON;
 use super::options::Thinking;
 use super::{openapi, own_field, thinking};
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use evenkeel_core::{ChatRequest, Output};
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub(super) fn config(
     }
     if !request.stop.is_empty() {
         if request.stop.len() > MAX_STOPS {
-            adapted.note("stop", "more than this provider takes, the last left out");
+            adapted.note(what::STOP, done::TOO_MANY);
         }
         let stops = request.stop.iter().take(MAX_STOPS);
         map.insert("stopSequences".into(), stops.map(String::as_str).collect());
@@ -108,7 +108,7 @@ fn output(
             ..
         } => {
             if description.is_some() {
-                adapted.left_out("the description of a schema");
+                adapted.left_out(what::SCHEMA_DESCRIPTION);
             }
             map.insert("responseMimeType".into(), JSON.into());
             match kept("responseSchema").filter(|raw| openapi::to_json_schema(raw) == *schema) {

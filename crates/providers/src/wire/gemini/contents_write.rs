@@ -3,7 +3,7 @@
 use super::parts_write::Style;
 use super::turns::{self, Turn};
 use super::{contents_read, ids, own_field, own_fields};
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use evenkeel_core::{Message, Part, Role};
 use serde_json::{Map, Value, json};
 
@@ -24,14 +24,14 @@ pub(super) fn conversation(
         .skip(instructions.len())
         .any(|m| is_system(&m))
     {
-        adapted.note("a system message in mid-conversation", "moved to the start");
+        adapted.note(what::SYSTEM_LATER, done::MOVED_TO_START);
     }
     let system = system(&instructions, style, adapted);
     let contents = turns::contents(turns_of(&spoken, style, adapted), style, adapted);
     match system {
         Some(system) if contents.is_empty() => {
             // The format refuses a request without contents.
-            adapted.note("a system message alone", "sent as the user's");
+            adapted.note(what::SYSTEM, done::AS_USER);
             let parts = system.get(PARTS).cloned().unwrap_or_default();
             (None, vec![json!({"role": "user", PARTS: parts})])
         }
@@ -44,13 +44,13 @@ fn system(messages: &[&Message], style: &Style<'_>, adapted: &mut Adapted) -> Op
         [] => return None,
         [message] => (message_parts(message, style, adapted), rest(message)),
         messages => {
-            adapted.note("several system messages", "joined into one");
+            adapted.note(what::SYSTEM, done::JOINED);
             let texts: Vec<String> = messages.iter().map(|m| m.plain_text()).collect();
             if messages
                 .iter()
                 .any(|m| m.parts.iter().any(|p| !matches!(p, Part::Text(_))))
             {
-                adapted.left_out("an image in a system message");
+                adapted.left_out(what::SYSTEM_IMAGE);
             }
             (vec![json!({"text": texts.join("\n\n")})], Map::new())
         }
@@ -69,7 +69,7 @@ fn turns_of<'a>(
     let mut turns: Vec<Turn<'a>> = Vec::new();
     for message in messages {
         if message.name.is_some() {
-            adapted.left_out("the name of a message's speaker");
+            adapted.left_out(what::MESSAGE_NAME);
         }
         let mut parts = Vec::new();
         let mut results = Vec::new();

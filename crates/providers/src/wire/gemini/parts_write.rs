@@ -2,7 +2,7 @@
 
 use super::options::{Options, Platform, Traits};
 use super::{DIALECT, SIGNATURE, ids, own_field, own_fields};
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
@@ -56,7 +56,7 @@ impl Style<'_> {
         match part {
             Part::Text(text) => Some(json!({"text": text})),
             Part::Refusal(text) => {
-                adapted.note("refusal", "sent as text");
+                adapted.note(what::REFUSAL, done::AS_TEXT);
                 Some(json!({"text": text}))
             }
             Part::Image(image) => written_image(image, adapted),
@@ -64,8 +64,8 @@ impl Style<'_> {
             Part::Other(extra) if extra.dialect == DIALECT => {
                 Some(Value::Object(extra.fields.clone()))
             }
-            other => {
-                adapted.foreign_part(other);
+            _ => {
+                adapted.foreign(what::PART);
                 None
             }
         }
@@ -81,10 +81,7 @@ impl Style<'_> {
                 inner.insert("args".into(), args.into());
             }
             Err(raw) => {
-                adapted.note(
-                    "tool call arguments that are no JSON object",
-                    "sent inside of one",
-                );
+                adapted.note(what::CALL_ARGUMENTS, done::INSIDE_OBJECT);
                 inner.insert("args".into(), json!({RAW_ARGUMENTS: raw}));
             }
         }
@@ -125,7 +122,7 @@ impl Style<'_> {
         if !media.is_empty() && self.traits.images_in_results {
             inner.insert("parts".into(), media.into());
         } else if !media.is_empty() {
-            adapted.note("an image in a tool result", "sent beside it");
+            adapted.note(what::RESULT_IMAGE, done::BESIDE);
             beside.append(&mut media);
         }
         json!({"functionResponse": inner})
@@ -175,7 +172,7 @@ pub(super) fn arguments(text: &str) -> Result<Option<Map<String, Value>>, Value>
 /// text would pass for this model's own.
 fn reasoning(piece: &ReasoningPart, out: &mut Vec<Value>, adapted: &mut Adapted) {
     if piece.dialect != DIALECT {
-        adapted.foreign_part(&Part::Reasoning(piece.clone()));
+        adapted.foreign(what::REASONING_HISTORY);
         return;
     }
     if !piece.text.is_empty() {
@@ -207,11 +204,11 @@ fn can_be_signed(part: &Map<String, Value>) -> bool {
 
 fn written_image(image: &Image, adapted: &mut Adapted) -> Option<Value> {
     if image.detail.as_deref().is_some_and(|d| d != "auto") {
-        adapted.left_out("image detail");
+        adapted.left_out(what::IMAGE_DETAIL);
     }
     let written = image_part(&image.url);
     if written.is_none() {
-        adapted.left_out("an image that is not in base64");
+        adapted.note(what::IMAGE, done::NOT_BASE64);
     }
     written
 }

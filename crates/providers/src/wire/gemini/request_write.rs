@@ -4,7 +4,7 @@ use super::options::{Options, Platform};
 use super::parts_write::Style;
 use super::{DIALECT, add_unknown, config_write, contents_write, names, own_field, tools_write};
 use crate::wire::Encoded;
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::ChatRequest;
 use serde_json::{Map, Value};
@@ -43,7 +43,7 @@ pub fn encode_request(request: &ChatRequest, model: &str, options: &Options) -> 
     add_unknown(&request.extra, &written, &mut map);
     adapted.foreign_fields(&request.extra, DIALECT);
     if !names.is_empty() {
-        adapted.note("tool names", "sent as this provider allows them");
+        adapted.note(what::TOOL_NAMES, done::RENAMED);
     }
     Encoded {
         body: Value::Object(map),
@@ -65,7 +65,7 @@ fn user(
         if platform == Platform::Vertex && is_label(user) {
             labels.insert("user".into(), user.as_str().into());
         } else {
-            adapted.left_out("user");
+            adapted.left_out(what::USER);
         }
     }
     if !labels.is_empty() {

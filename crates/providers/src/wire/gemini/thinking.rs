@@ -1,7 +1,7 @@
 //! How much a model may think, in its own words.
 
 use super::options::Thinking;
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, what};
 use evenkeel_core::{Effort, Reasoning};
 use serde_json::{Map, Value};
 
@@ -72,7 +72,7 @@ pub(super) fn write(
 ) {
     match thinking {
         Thinking::Unsupported => {
-            adapted.left_out("reasoning");
+            adapted.left_out(what::REASONING);
             return;
         }
         Thinking::Level => level(reasoning, config, adapted),

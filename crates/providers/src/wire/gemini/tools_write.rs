@@ -1,7 +1,7 @@
 //! Tools and the choice among them: neutral form to JSON.
 
 use super::{DIALECT, add_unknown, openapi, own_field, tools_read};
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, what};
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{ChatRequest, Tool, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -19,10 +19,10 @@ pub(super) fn write(
         if let Some(settings) = provider_run(tool) {
             entries.push(json!({&tool.name: settings}));
         } else if is_foreign(tool) {
-            adapted.left_out("a tool that another provider runs");
+            adapted.foreign(what::SERVER_TOOL);
         } else {
             if tool.strict == Some(true) {
-                adapted.left_out("strict tool arguments");
+                adapted.left_out(what::STRICT_TOOL);
             }
             functions.push(function(tool, names));
         }
@@ -38,7 +38,7 @@ pub(super) fn write(
         map.insert("toolConfig".into(), config);
     }
     if request.parallel_tool_calls == Some(false) && has_tools {
-        adapted.left_out("parallel_tool_calls");
+        adapted.left_out(what::PARALLEL);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::SIGNATURE;
 use super::parts_write::Style;
-use crate::wire::adapted::Adapted;
+use crate::wire::adapted::{Adapted, done, what};
 use evenkeel_core::{Part, ToolResult};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -64,10 +64,7 @@ fn sign(parts: &mut [Value], adapted: &mut Adapted) {
     if let Some(part) = first_call
         && !part.contains_key(SIGNATURE)
     {
-        adapted.note(
-            "a tool call that this provider's models did not make",
-            "sent with the documented placeholder for a signature",
-        );
+        adapted.note(what::CALL_EXTRA, done::PLACEHOLDER);
         part.insert(SIGNATURE.into(), PLACEHOLDER_SIGNATURE.into());
     }
 }
@@ -99,17 +96,14 @@ fn answers(
             Some((_, Some(raw))) => written(raw, style),
             Some((result, None)) => style.result(result, name, &mut beside, adapted),
             None => {
-                adapted.note(
-                    "a tool call without a result",
-                    "answered with a placeholder",
-                );
+                adapted.note(what::CALL_ALONE, done::ERROR_INSTEAD);
                 style.no_result(id, name)
             }
         });
     }
     parts.append(&mut beside);
     for (result, _) in left.into_iter().flatten() {
-        adapted.note("a tool result without its call", "sent as text");
+        adapted.note(what::RESULT_ALONE, done::AS_TEXT);
         parts.extend(as_text(result, style, adapted));
     }
     parts

@@ -26,8 +26,8 @@ mod request_write;
 mod stream_calls;
 mod stream_read;
 mod stream_write;
-mod style;
-mod usage;
+pub(in crate::wire) mod style;
+pub(in crate::wire) mod usage;
 
 pub use answer_read::{decode_answer, decode_response};
 pub use answer_write::encode_response;
@@ -38,6 +38,13 @@ pub use stream_read::StreamDecoder;
 pub use stream_write::StreamEncoder;
 pub use style::Options;
 
+// What Mistral's format shares with this one.
+pub(in crate::wire) use answer_read::decode as decode_as;
+pub(in crate::wire) use messages_write::thinking;
+pub(in crate::wire) use request_read::decode as decode_as_request;
+pub(in crate::wire) use request_write::encode as encode_as;
+pub(in crate::wire) use stream_write::add_beside;
+
 use evenkeel_core::Extra;
 use serde_json::{Map, Value};
 
@@ -46,7 +53,7 @@ pub const DIALECT: &str = "openai";
 
 /// Where a dialect keeps what a choice says beside the answer: a name that no
 /// field of the answer itself has.
-const CHOICE: &str = "choice";
+pub(in crate::wire) const CHOICE: &str = "choice";
 
 /// The written form of a field kept in `extra`, if it still says what
 /// `still_true` wants.

@@ -1,6 +1,6 @@
 //! A client's request: JSON to neutral form.
 
-use super::style::{Style, UserField};
+use super::style::{Cap, Style, UserField};
 use super::{extra, messages_read};
 use crate::wire::fields::Fields;
 use crate::wire::json;
@@ -63,7 +63,7 @@ fn read(mut fields: Fields, style: &Style) -> Result<ClientRequest, RequestError
         seed: fields.integer(style.seed)?,
         top_k: top_k(&mut fields),
     };
-    let max_output_tokens = max_output_tokens(&mut fields)?;
+    let max_output_tokens = max_output_tokens(&mut fields, style)?;
     let stop = stop(&mut fields)?;
     let reasoning = reasoning(&mut fields);
     let mut metadata = fields.object("metadata")?.unwrap_or_default();
@@ -251,12 +251,14 @@ pub(super) fn output_of(value: &Value) -> Result<Output, RequestError> {
 }
 
 /// `max_completion_tokens`, else `max_tokens`; the older name is remembered.
-fn max_output_tokens(fields: &mut Fields) -> Result<Option<u64>, RequestError> {
+fn max_output_tokens(fields: &mut Fields, style: &Style) -> Result<Option<u64>, RequestError> {
     let new = fields.count("max_completion_tokens")?;
     let old = fields.count("max_tokens")?;
     match (new, old) {
         (None, Some(old)) => {
-            fields.keep("max_tokens", Value::from(old));
+            if matches!(style.cap, Cap::AsWritten) {
+                fields.keep("max_tokens", Value::from(old));
+            }
             Ok(Some(old))
         }
         (new, _) => Ok(new),

@@ -226,7 +226,7 @@ impl StreamEncoder {
 }
 
 /// Puts what a choice says beside the answer where a stream has it.
-fn add_beside(
+pub(in crate::wire) fn add_beside(
     beside: Map<String, Value>,
     choice: &mut Map<String, Value>,
     delta: &mut Map<String, Value>,

@@ -266,6 +266,11 @@ impl Style {
                 refusal: false,
                 ..unknown_server
             },
+            Server::Mistral => Self {
+                dialect: super::DIALECT,
+                image_objects: true,
+                ..crate::wire::mistral::STYLE
+            },
             _ => unknown_server,
         }
     }

@@ -4,7 +4,7 @@ use evenkeel_core::Usage;
 use serde_json::{Map, Value};
 
 /// Reads a `usage` object; none where it counts nothing.
-pub(super) fn read(value: &Value) -> Option<Usage> {
+pub(in crate::wire) fn read(value: &Value) -> Option<Usage> {
     let count = |name: &str| value.get(name).and_then(Value::as_u64);
     let inner = |group: &str, name: &str| value.get(group)?.get(name)?.as_u64();
     let (input, output, total) = (
@@ -27,7 +27,7 @@ pub(super) fn read(value: &Value) -> Option<Usage> {
 }
 
 /// Writes a `usage` object.
-pub(super) fn write(usage: Usage) -> Value {
+pub(in crate::wire) fn write(usage: Usage) -> Value {
     let mut map = Map::new();
     map.insert("prompt_tokens".into(), usage.input.into());
     map.insert("completion_tokens".into(), usage.output.into());

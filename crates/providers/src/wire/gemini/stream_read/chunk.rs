@@ -4,7 +4,7 @@ use super::{Out, StreamDecoder};
 use crate::wire::gemini::finish::{self, Reason};
 use crate::wire::gemini::ids::Ids;
 use crate::wire::gemini::{answer_read, extra, usage};
-use crate::wire::json::Joiner;
+use crate::wire::json::{self, Joiner};
 use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent, ToolCall};
 use serde_json::{Map, Value};
 
@@ -175,7 +175,7 @@ impl StreamDecoder {
     fn keep_rest(&mut self, chunk: Map<String, Value>) {
         for (name, value) in chunk {
             if !NOT_EXTRA.contains(&name.as_str()) {
-                self.answer_bytes = self.answer_bytes.saturating_add(written_size(&value));
+                self.answer_bytes = self.answer_bytes.saturating_add(json::size(&value));
                 self.rest.insert(name, value);
             }
         }
@@ -184,7 +184,7 @@ impl StreamDecoder {
     fn keep_candidate(&mut self, candidate: Map<String, Value>) {
         for (name, value) in candidate {
             if !NOT_KEPT.contains(&name.as_str()) {
-                self.answer_bytes = self.answer_bytes.saturating_add(written_size(&value));
+                self.answer_bytes = self.answer_bytes.saturating_add(json::size(&value));
                 self.candidate.insert(name, value);
             }
         }
@@ -220,23 +220,9 @@ fn size(delta: &Delta) -> usize {
         Delta::ToolCallStart { id, name, .. } => id.len() + name.len() + CALL_BYTES,
         Delta::ToolCallArguments { fragment, .. } => fragment.len(),
         Delta::ToolCallExtra { extra, .. } | Delta::Part(Part::Other(extra)) => {
-            extra.fields.values().map(written_size).sum()
+            extra.fields.values().map(json::size).sum()
         }
         Delta::Part(Part::Image(image)) => image.url.len(),
         _ => 0,
-    }
-}
-
-fn written_size(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(written_size).sum::<usize>() + 2,
-        Value::Object(map) => {
-            let fields = map
-                .iter()
-                .map(|(name, value)| name.len() + written_size(value));
-            fields.sum::<usize>() + 2
-        }
-        _ => 8,
     }
 }
