@@ -14,10 +14,15 @@ use evenkeel_breaker::{
 };
 use tower::Layer;
 
-use self::handles::{Evenkeel, Failsafe, Handle, Recloser, Stack, judge, upstream};
+use self::{
+    handles::{Evenkeel, Failsafe, Handle, Recloser, Stack, judge, upstream},
+    ratios::Figures,
+};
 
 #[path = "closed_path/handles.rs"]
 mod handles;
+#[path = "closed_path/ratios.rs"]
+mod ratios;
 
 const KEYS: usize = 64;
 
@@ -52,7 +57,7 @@ fn proof_that_it_breaks(mut handle: impl Handle) {
 
 /// From the first of two threads' starts to the last one's end, for `calls` calls each.
 ///
-/// Both are new, as the workers of a pool once were: the breaker gives threads their stripes in turn.
+/// Both are new, as the workers of a pool once were; the breaker gives each a cell of its own.
 fn together<H: Handle>(handle: &H, calls: u64) -> Duration {
     let barrier = Barrier::new(2);
     let run = |mut own: H| {
@@ -72,60 +77,94 @@ fn together<H: Handle>(handle: &H, calls: u64) -> Duration {
     one.1.max(two.1) - one.0.min(two.0)
 }
 
-fn measure<H: Handle>(c: &mut Criterion, name: &str, make: impl Fn() -> H) {
-    let mut own = make();
-    c.benchmark_group("one thread")
-        .bench_function(name, |b| b.iter(|| black_box(&mut own).pass(true)));
-    let shared = make();
-    c.benchmark_group("two threads, one breaker")
-        .bench_function(name, |b| {
-            b.iter_custom(|calls| together(&shared, calls));
-        });
-    let mut keyed: Vec<_> = (0..KEYS).map(|_| make()).collect();
-    let mut key = 0;
-    c.benchmark_group("64 breakers in turn")
-        .bench_function(name, |b| {
-            b.iter(|| {
-                key = (key + 1) % KEYS;
-                black_box(&mut keyed[key]).pass(true)
-            });
-        });
+/// How long so many calls take one after the other.
+fn alone(calls: u64, mut call: impl FnMut() -> bool) -> Duration {
+    let start = now();
+    for _ in 0..calls {
+        black_box(call());
+    }
+    start.elapsed()
 }
 
-fn compare<H: Handle>(c: &mut Criterion, name: &str, make: impl Fn() -> H) {
+/// Times one way of making calls, and keeps the figures for the ratios at the end.
+fn measure<H: Handle>(
+    c: &mut Criterion,
+    figures: &mut Figures,
+    name: &'static str,
+    make: impl Fn() -> H,
+) {
+    let mut time = |group: &'static str, run: &mut dyn FnMut(u64) -> Duration| {
+        c.benchmark_group(group).bench_function(name, |b| {
+            b.iter_custom(|calls| figures.keep(group, name, calls, run(calls)));
+        });
+    };
+    let mut own = make();
+    time(ratios::ONE, &mut |calls| {
+        alone(calls, || black_box(&mut own).pass(true))
+    });
+    let shared = make();
+    time(ratios::TWO, &mut |calls| together(&shared, calls));
+    let mut keyed: Vec<_> = (0..KEYS).map(|_| make()).collect();
+    let mut key = 0;
+    time(ratios::KEYED, &mut |calls| {
+        alone(calls, || {
+            key = (key + 1) % KEYS;
+            black_box(&mut keyed[key]).pass(true)
+        })
+    });
+}
+
+fn compare<H: Handle>(
+    c: &mut Criterion,
+    figures: &mut Figures,
+    name: &'static str,
+    make: impl Fn() -> H,
+) {
     proof_that_it_breaks(make());
-    measure(c, name, make);
+    measure(c, figures, name, make);
 }
 
 fn calls(c: &mut Criterion) {
     let at = now();
-    measure(c, "floor: std mutex", || Arc::new(Mutex::new(0_u64)));
+    let mut figures = Figures::default();
+    measure(c, &mut figures, ratios::FLOOR, || {
+        Arc::new(Mutex::new(0_u64))
+    });
+    compare_all(c, &mut figures, at);
+    figures.tell();
+}
 
-    compare(c, "evenkeel, in a row and 60 s window", || {
+/// Every way of making calls, each of which has to break first.
+fn compare_all(c: &mut Criterion, figures: &mut Figures, at: Instant) {
+    compare(c, figures, ratios::DEFAULT, || {
         Evenkeel::new(breaker(TIME), move || at)
     });
-    compare(c, "evenkeel, in a row and 100 calls", || {
+    compare(c, figures, "evenkeel, in a row and 100 calls", || {
         Evenkeel::new(breaker(COUNT), move || at)
     });
-    compare(c, "evenkeel, in a row", || {
+    compare(c, figures, "evenkeel, in a row", || {
         Evenkeel::new(with_rate(None), move || at)
     });
-    compare(c, "recloser, 100 calls", Recloser::new);
-    compare(c, "failsafe, in a row", Failsafe::in_a_row);
+    compare(c, figures, "recloser, 100 calls", Recloser::new);
+    compare(c, figures, "failsafe, in a row", Failsafe::in_a_row);
 
     // These read the clock by themselves, or are made to.
-    compare(c, "evenkeel, in a row and 60 s window, clock", || {
-        Evenkeel::new(breaker(TIME), now)
-    });
     compare(
         c,
+        figures,
+        "evenkeel, in a row and 60 s window, clock",
+        || Evenkeel::new(breaker(TIME), now),
+    );
+    compare(
+        c,
+        figures,
         "failsafe, in a row and 30 s window, clock",
         Failsafe::by_default,
     );
-    compare(c, "evenkeel, tower service, clock", || {
+    compare(c, figures, "evenkeel, tower service, clock", || {
         Stack(BreakerLayer::new(breaker(TIME), now, judge).layer(upstream()))
     });
-    compare(c, "tower-resilience, tower service, clock", || {
+    compare(c, figures, "tower-resilience, tower service, clock", || {
         Stack(handles::tower_resilience())
     });
 }

@@ -49,14 +49,15 @@ impl Breaker {
     /// If a setting is outside its range.
     pub fn new(config: BreakerConfig, seed: u64, now: Instant) -> Result<Self, ConfigError> {
         config.validate()?;
+        let timeline = Timeline::from(now);
         Ok(Self {
             word: AtomicU64::new(Word::FIRST.bits()),
             deadline: AtomicU64::new(0),
             run: Run::new(),
-            gate: config.rate.as_ref().map(Gate::new),
+            gate: config.rate.as_ref().map(|rule| Gate::new(rule, timeline)),
             config,
             seed,
-            timeline: Timeline::from(now),
+            timeline,
             ledger: Mutex::new(Ledger::new(now)),
             listeners: Vec::new(),
             listener_panics: AtomicU64::new(0),
@@ -154,9 +155,10 @@ impl Breaker {
         let ledger = lock(&self.ledger);
         let word = self.current();
         // Of this generation: nothing, unless it is a closed one.
-        let tally = self.gate.as_ref().map_or(Tally::default(), |gate| {
-            gate.tally(word.generation(), self.timeline.nanos(now))
-        });
+        let tally = self
+            .gate
+            .as_ref()
+            .map_or(Tally::default(), |gate| gate.tally(word.generation(), now));
         Snapshot {
             state,
             generation: word.generation(),
@@ -174,6 +176,7 @@ impl Breaker {
         }
     }
 
+    #[inline]
     pub(crate) fn current(&self) -> Word {
         Word::from_bits(self.word.load(Ordering::Acquire))
     }

@@ -2,8 +2,8 @@
 //!
 //! `RUSTFLAGS="--cfg evenkeel_loom" cargo test --release -p evenkeel-breaker --lib proofs`
 //!
-//! Under that cfg a time window has two slices instead of 16, the fewest that can pass each other, and one
-//! stripe, which all threads share.
+//! Under that cfg a time window has two slices instead of 16, the fewest that can pass each other, and two
+//! threads at a time own a cell of it.
 
 use std::{
     sync::{
@@ -88,8 +88,9 @@ fn race<A: Send + 'static, B>(
     (thread.join().expect("no thread panics"), mine)
 }
 
-/// Every interleaving of three threads in which they are interrupted at most three times: all of them take minutes.
-fn three_threads(model: impl Fn() + Send + Sync + 'static) {
+/// Every interleaving in which threads are interrupted at most three times: of three threads, or of long
+/// ones, all of them take minutes.
+fn bounded(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
@@ -104,7 +105,7 @@ fn opened(config: BreakerConfig) -> (Arc<Breaker>, Instant) {
 
 #[test]
 fn inv02_and_05_one_of_three_failures_that_trip_is_told_and_one_event_is_heard() {
-    three_threads(|| {
+    bounded(|| {
         let (breaker, heard) = breaker(touchy());
         let permits = [
             admit(&breaker, at(0)),
@@ -146,8 +147,8 @@ fn inv02_an_order_and_a_failure_make_one_event_each_or_the_failure_none() {
     });
 }
 
-/// A failure of the first generation races with an operator who opens and closes the breaker.
-fn late_failure(window: RateWindow) {
+/// An outcome of the first generation races with an operator who opens and closes the breaker.
+fn late_outcome(window: RateWindow, end: fn(OwnedPermit) -> Recorded) {
     let (breaker, _) = breaker(counting(window));
     let (permit, operator) = (admit(&breaker, at(0)), Arc::clone(&breaker));
     race(
@@ -155,7 +156,7 @@ fn late_failure(window: RateWindow) {
             operator.force_open(at(0));
             operator.reset(at(0));
         },
-        || permit.failure(at(0), None),
+        || end(permit),
     );
     let seen = breaker.snapshot(at(0));
     assert_eq!(seen.generation, 2);
@@ -182,12 +183,13 @@ fn late_failure(window: RateWindow) {
 
 #[test]
 fn inv04_a_late_outcome_reaches_no_count_of_a_later_generation_in_a_time_window() {
-    loom::model(|| late_failure(TIMED));
+    loom::model(|| late_outcome(TIMED, |permit| permit.failure(at(0), None)));
+    loom::model(|| late_outcome(TIMED, |permit| permit.success(at(0))));
 }
 
 #[test]
 fn inv04_a_late_outcome_reaches_no_count_of_a_later_generation_in_a_count_window() {
-    loom::model(|| late_failure(RateWindow::Calls(2)));
+    loom::model(|| late_outcome(RateWindow::Calls(2), |permit| permit.failure(at(0), None)));
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn inv06_two_threads_share_one_trial() {
 
 #[test]
 fn inv06_permits_and_outcomes_of_three_threads_stay_within_two_trials() {
-    three_threads(|| {
+    bounded(|| {
         let config = BreakerConfig {
             success_threshold: 2,
             ..touchy()
@@ -391,6 +393,113 @@ fn inv18_an_outcome_that_races_with_the_end_of_its_slice_counts_now_or_is_gone()
         // Slice 2 takes the slot of slice 0: the first outcome is in neither or in the newest.
         assert!((1..=2).contains(&breaker.snapshot(at(20)).window_failures));
         assert_eq!(breaker.snapshot(at(40)).window_failures, 0);
+    });
+}
+
+/// Outcomes in the window, and failures among them.
+fn window(breaker: &Breaker, millis: u64) -> (u64, u64) {
+    let seen = breaker.snapshot(at(millis));
+    (seen.window_calls, seen.window_failures)
+}
+
+#[test]
+fn inv18_successes_of_two_owners_beside_a_failure_that_judges_all_count_once() {
+    bounded(|| {
+        let mut config = counting(TIMED);
+        if let Some(rule) = &mut config.rate {
+            rule.min_calls = 1;
+        }
+        let (breaker, heard) = breaker(config);
+        let permits = [(); 4].map(|()| admit(&breaker, at(0)));
+        let [first, one, other, bad] = permits;
+        // The failure comes after this success, and so is never all there is.
+        first.success(at(0));
+        let threads = [thread::spawn(move || one.success(at(0))), {
+            thread::spawn(move || other.success(at(0)))
+        }];
+        bad.failure(at(0), None);
+        for thread in threads {
+            assert!(!thread.join().expect("no thread panics").stale);
+        }
+        assert_eq!(window(&breaker, 0), (4, 1));
+        assert_eq!(heard.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn inv18_a_success_beside_a_turn_of_the_window_counts_once_or_is_gone() {
+    loom::model(|| {
+        let (breaker, _) = breaker(counting(TIMED));
+        let permits = [(); 4].map(|()| admit(&breaker, at(0)));
+        let [before, late, next, last] = permits;
+        before.success(at(0));
+        // Slices 0, 1 and 2: the last takes the slots of the first.
+        race(
+            move || {
+                next.success(at(10));
+                last.success(at(20));
+            },
+            || late.success(at(0)),
+        );
+        // The late one counts in the slice that was the newest when it came.
+        assert!((2..=3).contains(&window(&breaker, 20).0));
+        assert!((1..=2).contains(&window(&breaker, 30).0));
+        assert_eq!(window(&breaker, 40), (0, 0));
+    });
+}
+
+#[test]
+fn inv04_a_success_beside_a_reset_of_a_closed_breaker_is_forgotten_or_counts_once() {
+    loom::model(|| {
+        let (breaker, _) = breaker(counting(TIMED));
+        admit(&breaker, at(0)).success(at(0));
+        admit(&breaker, at(0)).failure(at(0), None);
+        let (permit, operator) = (admit(&breaker, at(0)), Arc::clone(&breaker));
+        let (_, recorded) = race(move || operator.reset(at(0)), || permit.success(at(0)));
+        assert!(!recorded.stale);
+        let (calls, failures) = window(&breaker, 0);
+        assert!(calls <= 1 && failures == 0, "{calls} {failures}");
+        admit(&breaker, at(0)).success(at(0));
+        admit(&breaker, at(0)).failure(at(0), None);
+        assert_eq!(window(&breaker, 0), (calls + 2, 1));
+    });
+}
+
+#[test]
+fn inv10_a_failure_after_a_reset_is_not_overlooked_by_a_success_after_it() {
+    bounded(|| {
+        let mut config = counting(TIMED);
+        if let Some(rule) = &mut config.rate {
+            (rule.failure_rate, rule.min_calls) = (0.5, 2);
+        }
+        let (breaker, heard) = breaker(config);
+        let permits = [(); 3].map(|()| admit(&breaker, at(0)));
+        let ([late, bad, good], operator) = (permits, Arc::clone(&breaker));
+        // Whether the late failure comes before the reset or after it, these are half of what follows it.
+        race(
+            move || {
+                operator.reset(at(0));
+                bad.failure(at(0), None);
+                good.success(at(0));
+            },
+            || late.failure(at(0), None),
+        );
+        assert_eq!(heard.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn inv18_a_cell_that_passes_from_thread_to_thread_loses_nothing() {
+    bounded(|| {
+        let (breaker, _) = breaker(counting(TIMED));
+        // This thread owns one of the two cells; the others get the second in turn, or one of them is a guest.
+        admit(&breaker, at(0)).success(at(0));
+        let permits = [admit(&breaker, at(0)), admit(&breaker, at(0))];
+        let threads = permits.map(|permit| thread::spawn(move || permit.success(at(0))));
+        for thread in threads {
+            thread.join().expect("no thread panics");
+        }
+        assert_eq!(window(&breaker, 0), (3, 0));
     });
 }
 

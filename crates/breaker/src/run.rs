@@ -11,6 +11,7 @@ pub(crate) struct Run(AtomicU64);
 
 const LENGTH: u64 = 0xffff_ffff;
 
+#[inline]
 const fn tag(generation: u64) -> u64 {
     generation << 32
 }
@@ -36,6 +37,12 @@ impl Run {
             })
             .ok()
             .map(|before| length(longer(before)))
+    }
+
+    /// Whether `generation` is the current one and there is no run to end.
+    #[inline]
+    pub(crate) fn is_empty(&self, generation: u64) -> bool {
+        self.0.load(Ordering::Acquire) == tag(generation)
     }
 
     /// Ends the run; `false` if `generation` is over. Writes only if there is a run to end.

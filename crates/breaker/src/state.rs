@@ -46,6 +46,7 @@ impl Word {
     /// Generation 0, closed.
     pub(crate) const FIRST: Self = Self(0);
 
+    #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -54,10 +55,12 @@ impl Word {
         self.0
     }
 
+    #[inline]
     pub(crate) const fn generation(self) -> u64 {
         self.0 >> Self::STATE_BITS
     }
 
+    #[inline]
     pub(crate) const fn state(self) -> State {
         match self.0 & 7 {
             0 => State::Closed,

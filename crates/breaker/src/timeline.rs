@@ -18,6 +18,11 @@ impl Timeline {
         nanos(at.saturating_duration_since(self.0))
     }
 
+    /// The reading so many nanoseconds after the origin, unless it is later than the clock goes.
+    pub(crate) fn at(self, nanos: u64) -> Option<Instant> {
+        self.0.checked_add(Duration::from_nanos(nanos))
+    }
+
     /// From `now` to `deadline` nanoseconds after the origin; zero if that is past.
     pub(crate) fn until(self, deadline: u64, now: Instant) -> Duration {
         let deadline = Duration::from_nanos(deadline);

@@ -65,7 +65,7 @@ impl Breaker {
             if to == State::Closed {
                 breaker.run.end(word.generation());
                 if let Some(gate) = &breaker.gate {
-                    gate.wipe(word.generation());
+                    gate.wipe(word.generation(), now);
                 }
             }
             None
@@ -91,7 +91,7 @@ impl Breaker {
         if to == State::Closed {
             self.run.restart(word.generation());
             if let Some(gate) = &self.gate {
-                gate.restart(word.generation(), self.timeline.nanos(at));
+                gate.restart(word.generation(), at);
             }
         }
         ledger.trials = Trials::none(at);

@@ -23,7 +23,42 @@ pub(crate) enum Outcome {
 }
 
 impl Breaker {
+    /// Records a success. Most are over with a few loads and a store, which become a part of the caller.
     #[inline]
+    pub(crate) fn succeed(&self, admitted: Word, now: Instant) -> Recorded {
+        match self.count_success(admitted, now) {
+            Some(false) => Recorded::counted(None),
+            Some(true) => self.judge(admitted, now),
+            None => self.record(admitted, Outcome::Success, now),
+        }
+    }
+
+    /// Counts a success of a closed breaker if it ends no run and its window takes it at once; says whether
+    /// the window is to be judged. `None` if nothing has been counted.
+    #[inline]
+    fn count_success(&self, admitted: Word, now: Instant) -> Option<bool> {
+        let generation = admitted.generation();
+        let plain = self.current() == admitted
+            && admitted.state() == State::Closed
+            && self.run.is_empty(generation);
+        match &self.gate {
+            _ if !plain => None,
+            Some(gate) => gate.record_success(generation, now),
+            None => Some(false),
+        }
+    }
+
+    #[cold]
+    fn judge(&self, admitted: Word, now: Instant) -> Recorded {
+        let tripped = self
+            .gate
+            .as_ref()
+            .map_or(Ok(None), |gate| gate.judge(admitted.generation()));
+        self.conclude(admitted, tripped, now, None)
+    }
+
+    /// Records an outcome of any kind in any state.
+    #[cold]
     pub(crate) fn record(&self, admitted: Word, outcome: Outcome, now: Instant) -> Recorded {
         if self.current() != admitted {
             return Recorded::STALE;
@@ -48,13 +83,24 @@ impl Breaker {
     }
 
     fn record_closed(&self, admitted: Word, outcome: Outcome, now: Instant) -> Recorded {
-        let generation = admitted.generation();
         let (sample, retry_after) = match outcome {
             Outcome::Success => (Sample::Good, None),
             Outcome::Slow => (Sample::Slow, None),
             Outcome::Failure { retry_after } => (Sample::Failure, retry_after),
         };
-        let cause = match self.count(generation, sample, now) {
+        let tripped = self.count(admitted.generation(), sample, now);
+        self.conclude(admitted, tripped, now, retry_after)
+    }
+
+    /// Opens a closed breaker that an outcome has tripped.
+    fn conclude(
+        &self,
+        admitted: Word,
+        tripped: Result<Option<Cause>, Over>,
+        now: Instant,
+        retry_after: Option<Duration>,
+    ) -> Recorded {
+        let cause = match tripped {
             Ok(Some(cause)) => cause,
             Ok(None) => return Recorded::counted(None),
             Err(Over) => return Recorded::STALE,
@@ -76,7 +122,7 @@ impl Breaker {
             return Err(Over);
         }
         match &self.gate {
-            Some(gate) => gate.record(generation, sample, self.timeline.nanos(now)),
+            Some(gate) => gate.record(generation, sample, now),
             None => Ok(None),
         }
     }

@@ -1,14 +1,17 @@
 //! Shares of failed and slow calls over recent outcomes.
 
 mod count;
+mod horizon;
+mod seat;
+mod slots;
 mod time;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{
     config::{RateRule, RateWindow},
     event::Cause,
-    timeline::nanos,
+    timeline::{Timeline, nanos},
     window::{count::CountWindow, time::TimeWindow},
 };
 
@@ -30,7 +33,7 @@ pub(crate) struct Tally {
 }
 
 /// The generation of a window is over: what was to be recorded is stale.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Over;
 
 /// A rate rule with the window it is judged over.
@@ -59,7 +62,7 @@ enum Window {
 
 impl Gate {
     /// For a rule that has been validated.
-    pub(crate) fn new(rule: &RateRule) -> Self {
+    pub(crate) fn new(rule: &RateRule, timeline: Timeline) -> Self {
         Self {
             limits: Limits {
                 min_calls: rule.min_calls.into(),
@@ -67,7 +70,9 @@ impl Gate {
                 slow: rule.slow.map_or(1001, |slow| per_mille(slow.rate)),
             },
             window: match rule.window {
-                RateWindow::Time(span) => Window::Time(Box::new(TimeWindow::new(nanos(span)))),
+                RateWindow::Time(span) => {
+                    Window::Time(Box::new(TimeWindow::new(nanos(span), timeline)))
+                }
                 RateWindow::Calls(calls) => Window::Count(CountWindow::new(calls)),
             },
             slow_after: rule.slow.map(|slow| slow.longer_than),
@@ -80,7 +85,7 @@ impl Gate {
     }
 
     /// Starts an empty window for `generation`.
-    pub(crate) fn restart(&self, generation: u64, now: u64) {
+    pub(crate) fn restart(&self, generation: u64, now: Instant) {
         match &self.window {
             Window::Time(window) => window.restart(generation, now),
             Window::Count(window) => window.restart(generation),
@@ -88,42 +93,58 @@ impl Gate {
     }
 
     /// Empties the window of `generation`.
-    pub(crate) fn wipe(&self, generation: u64) {
+    pub(crate) fn wipe(&self, generation: u64, now: Instant) {
         match &self.window {
-            Window::Time(window) => window.wipe(),
+            Window::Time(window) => window.restart(generation, now),
             Window::Count(window) => window.wipe(generation),
         }
     }
 
-    /// Counts an outcome at `now` nanoseconds and judges the window with it.
+    /// Counts a success at `now` if that takes next to nothing, and says whether the window is to be judged
+    /// with it; `None` if it has not been counted.
+    #[inline]
+    pub(crate) fn record_success(&self, generation: u64, now: Instant) -> Option<bool> {
+        match &self.window {
+            Window::Time(window) => window.record_success(generation, now),
+            Window::Count(_) => None,
+        }
+    }
+
+    /// Counts an outcome at `now` and judges the window with it.
     pub(crate) fn record(
         &self,
         generation: u64,
         sample: Sample,
-        now: u64,
+        now: Instant,
     ) -> Result<Option<Cause>, Over> {
-        let tally = match &self.window {
-            Window::Time(window) => {
-                let blemished = window.record(generation, sample, now)?;
-                let worth = |failures, slow| self.limits.may_hold(failures, slow);
-                if blemished {
-                    window.tally(generation, now, worth)?
-                } else {
-                    None
-                }
-            }
+        let blemished = match &self.window {
+            Window::Time(window) => window.record(generation, sample, now)?,
             Window::Count(window) => {
                 window.record(generation, sample)?;
-                Some(window.tally(generation)?)
+                true
             }
+        };
+        if blemished {
+            self.judge(generation)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// What the window trips as it is, if anything.
+    pub(crate) fn judge(&self, generation: u64) -> Result<Option<Cause>, Over> {
+        let worth = |failures, slow| self.limits.may_hold(failures, slow);
+        let tally = match &self.window {
+            Window::Time(window) => window.tally(generation, 0, worth)?,
+            Window::Count(window) => Some(window.tally(generation)?),
         };
         Ok(tally.and_then(|tally| self.limits.judge(tally)))
     }
 
-    /// What lies in the window of `generation` at `now` nanoseconds.
-    pub(crate) fn tally(&self, generation: u64, now: u64) -> Tally {
+    /// What lies in the window of `generation` at `now`.
+    pub(crate) fn tally(&self, generation: u64, now: Instant) -> Tally {
         let tally = match &self.window {
-            Window::Time(window) => window.tally(generation, now, |_, _| true),
+            Window::Time(window) => window.tally(generation, window.number_at(now), |_, _| true),
             Window::Count(window) => window.tally(generation).map(Some),
         };
         tally.ok().flatten().unwrap_or_default()

@@ -55,6 +55,53 @@ proptest! {
 }
 
 #[test]
+fn inv18_a_breaker_that_is_emptied_again_and_again_does_not_run_ahead_of_time() {
+    let start = origin();
+    let breaker = Breaker::new(window_of(RateWindow::Time(ms(1600))), 0, start).unwrap();
+    for round in 0..50 {
+        breaker.admit(start).unwrap().success(start);
+        breaker.admit(start).unwrap().failure(start, None);
+        breaker.reset(start);
+        assert_eq!(breaker.snapshot(start).window_calls, 0, "{round}");
+        breaker.admit(start).unwrap().success(start);
+        breaker.force_open(start);
+        breaker.reset(start);
+        assert_eq!(breaker.snapshot(start).window_calls, 0, "{round}");
+    }
+    breaker.admit(start).unwrap().success(start);
+    breaker.admit(start).unwrap().failure(start, None);
+    let last = start + ms(1599);
+    breaker.admit(last).unwrap().success(last);
+    let seen = breaker.snapshot(last);
+    assert_eq!((seen.window_calls, seen.window_failures), (3, 1));
+    let over = start + ms(1600);
+    breaker.admit(over).unwrap().success(over);
+    let seen = breaker.snapshot(over);
+    assert_eq!((seen.window_calls, seen.window_failures), (2, 0));
+}
+
+#[test]
+fn inv18_a_thread_that_uses_many_breakers_keeps_their_slices_apart() {
+    let start = origin();
+    // Twice as many as a thread remembers the time of, with slices of 100, 101, .. ms.
+    let breakers: Vec<_> = (0..128)
+        .map(|nth| {
+            let window = RateWindow::Time(ms(1600 + 16 * nth));
+            Breaker::new(window_of(window), 0, start).unwrap()
+        })
+        .collect();
+    for call in 0..100 {
+        let now = start + ms(37 * call);
+        for (nth, breaker) in (0..).zip(&breakers) {
+            breaker.admit(now).unwrap().success(now);
+            let (slice, newest) = (100 + nth, 37 * call / (100 + nth));
+            let inside = (0..=call).filter(|call| 37 * call / slice + 16 > newest);
+            assert_eq!(breaker.snapshot(now).window_calls, inside.count() as u64);
+        }
+    }
+}
+
+#[test]
 fn a_clock_that_stands_still_still_counts() {
     let now = origin();
     let breaker = Breaker::new(window_of(RateWindow::Time(ms(1000))), 0, now).unwrap();

@@ -5,7 +5,7 @@ use evenkeel_breaker::{Breaker, BreakerConfig, HedgeBudget, RateRule, RateWindow
 use crate::trace::{ms, origin};
 
 #[test]
-fn the_closed_path_allocates_nothing() {
+fn the_closed_path_allocates_nothing_after_a_threads_first_call() {
     let now = origin();
     for window in [RateWindow::Time(ms(160)), RateWindow::Calls(20)] {
         let rate = Some(RateRule {
@@ -19,6 +19,7 @@ fn the_closed_path_allocates_nothing() {
         let breaker = Breaker::new(config, 0, now).unwrap();
         let retries = RetryBudget::new(0.2, 10, ms(100), now).unwrap();
         let hedges = HedgeBudget::new(0.05, 10).unwrap();
+        breaker.admit(now).unwrap().success(now);
         let used = allocation_counter::measure(|| {
             for call in 0..1000 {
                 let now = now + ms(call);

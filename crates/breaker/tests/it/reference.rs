@@ -72,7 +72,7 @@ impl Reference {
         self.trials_succeeded = 0;
         self.stirred = self.since;
         if to == State::Closed {
-            self.newest_slice = self.slice(self.since).max(self.newest_slice + 1);
+            self.newest_slice = self.newest_slice.max(self.slice(self.since));
         }
         to
     }
@@ -234,6 +234,9 @@ impl Reference {
         self.openings = 0;
         if self.state == to {
             self.outcomes.clear();
+            if to == State::Closed {
+                self.newest_slice = self.newest_slice.max(self.slice(now));
+            }
             return None;
         }
         Some(self.shift(to, now))

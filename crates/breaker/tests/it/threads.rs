@@ -1,6 +1,7 @@
-//! Invariants 5 to 7, 49 and 50 on real threads; loom goes through the orders they may run in.
+//! Invariants 5 to 7, 18, 49 and 50 on real threads; loom goes through the orders they may run in.
 
 use std::{
+    cell::RefCell,
     sync::{
         Arc, Barrier,
         atomic::{AtomicU32, Ordering},
@@ -16,11 +17,19 @@ use crate::trace::{ms, origin};
 
 const THREADS: usize = 8;
 
+/// More than own a cell of a time window at a time.
+const CROWD: usize = 48;
+
 /// Runs `act` on all threads at the same moment and gathers what they return.
 fn together<T: Send>(act: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let barrier = Barrier::new(THREADS);
+    crowd(THREADS, act)
+}
+
+/// The same on so many threads, all of which are alive until the last has come.
+fn crowd<T: Send>(threads: usize, act: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(threads);
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
+        let threads: Vec<_> = (0..threads)
             .map(|nth| {
                 let (act, barrier) = (&act, &barrier);
                 scope.spawn(move || {
@@ -139,6 +148,103 @@ fn no_outcome_is_lost_or_counted_twice() {
         });
         let seen = breaker.snapshot(now);
         assert_eq!((seen.window_calls, seen.window_failures), (16_001, 4_000));
+    }
+}
+
+/// Counts in a window of time and never opens.
+fn counting() -> Breaker {
+    let config = BreakerConfig {
+        failure_threshold: u32::MAX,
+        rate: Some(RateRule {
+            failure_rate: 1.0,
+            min_calls: u32::MAX,
+            window: RateWindow::Time(ms(1600)),
+            slow: None,
+        }),
+        ..BreakerConfig::default()
+    };
+    Breaker::new(config, 0, origin()).expect("valid settings")
+}
+
+#[test]
+fn inv18_successes_of_more_threads_than_own_a_cell_all_count_once() {
+    let breaker = counting();
+    let all_count = Barrier::new(CROWD);
+    crowd(CROWD, |nth| {
+        for call in 0..500 {
+            let now = origin() + ms(call % 10);
+            breaker.admit(now).unwrap().success(now);
+            if call == 0 {
+                // Each has asked for a cell by now, and those that own one keep it while the rest count on.
+                all_count.wait();
+            }
+            if call % 100 == 0 && nth == 0 {
+                breaker.admit(now).unwrap().failure(now, None);
+            }
+        }
+    });
+    let seen = breaker.snapshot(origin());
+    assert_eq!((seen.window_calls, seen.window_failures), (24_005, 5));
+    assert_eq!(breaker.snapshot(origin() + ms(1600)).window_calls, 0);
+}
+
+#[test]
+fn inv18_successes_of_threads_that_come_and_go_all_count_once() {
+    let breaker = counting();
+    for round in 0..100 {
+        let now = origin() + ms(round);
+        crowd(3, |_| {
+            breaker.admit(now).unwrap().success(now);
+            breaker.admit(now).unwrap().success(now);
+        });
+        assert_eq!(breaker.snapshot(now).window_calls, 6 * (round + 1));
+    }
+}
+
+#[test]
+fn a_permit_that_ends_on_another_thread_counts_once_and_only_in_its_generation() {
+    let now = origin();
+    let breaker = Arc::new(counting());
+    breaker.admit(now).unwrap().success(now);
+    let (kept, late) = (
+        breaker.admit_owned(now).unwrap(),
+        breaker.admit_owned(now).unwrap(),
+    );
+    let recorded = thread::spawn(move || kept.success(now)).join().unwrap();
+    assert!(!recorded.stale);
+    assert_eq!(breaker.snapshot(now).window_calls, 2);
+    breaker.force_open(now);
+    breaker.reset(now);
+    let recorded = thread::spawn(move || late.success(now)).join().unwrap();
+    assert!(recorded.stale);
+    assert_eq!(breaker.snapshot(now).window_calls, 0);
+}
+
+#[test]
+fn a_success_that_a_thread_records_as_its_last_act_counts_too() {
+    struct Last(Arc<Breaker>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.admit(origin()).unwrap().success(origin());
+        }
+    }
+    thread_local! {
+        static BEFORE: RefCell<Option<Last>> = const { RefCell::new(None) };
+        static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
+    }
+    let now = origin();
+    let breaker = Arc::new(counting());
+    for round in 1..=3 {
+        let breaker_of_thread = Arc::clone(&breaker);
+        // Whichever order the thread's own things end in, one of them ends after its cell.
+        thread::spawn(move || {
+            BEFORE.set(Some(Last(Arc::clone(&breaker_of_thread))));
+            breaker_of_thread.admit(now).unwrap().success(now);
+            AFTER.set(Some(Last(breaker_of_thread)));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(breaker.snapshot(now).window_calls, 3 * round);
     }
 }
 
