@@ -6,6 +6,11 @@ use std::time::Duration;
 
 /// How a model answers: how fast, how much, and what goes wrong.
 ///
+/// It is no model: it makes the smallest answer that the request allows. A
+/// demanded tool call has the least arguments that its schema allows, a
+/// demanded schema is answered by its least instance, a stop text or the output
+/// cap that is met ends the answer; anything else is a numbered text.
+///
 /// Token `i` (from 0) of an answer is due `first_token + input ×
 /// per_input_token + i × inter_token` after the request, where `input` is the
 /// estimate of [`ChatRequest::estimated_input_tokens`]. A stream sends each
@@ -27,8 +32,25 @@ pub struct Behaviour {
     /// they come at once, and the caller waits within the stream.
     pub late_open: bool,
     /// The answer's text instead of the numbered one; `tokens` is then not
-    /// used, each word with the white space before it is a token.
+    /// used, each word with the white space before it is a token. It also
+    /// stands where the request demands JSON.
     pub text: Option<Arc<str>>,
+    /// Tokens of reasoning before the answer. They come at the same pace and
+    /// count as output.
+    pub reasoning_tokens: u32,
+    /// Whether reasoning carries a signature, and in Gemini's format the first
+    /// tool call too. `OpenAI`'s has no place for one.
+    pub signed: bool,
+    /// Tokens of the request that are said to come from a cache, no more than
+    /// it has.
+    pub cached_tokens: u32,
+    /// How many tools an answer calls, in turn, where the request has any and
+    /// does not end with their results. 0: one, and only where a call is
+    /// demanded.
+    pub calls: u32,
+    /// Whether a trailing message of the assistant is continued. A numbered
+    /// text goes on behind its last token, whoever began it.
+    pub continues: bool,
     /// What goes wrong; none means nothing.
     pub fault: Option<Fault>,
     /// Share of calls that get the fault, 0..1. The others are answered.
@@ -51,6 +73,11 @@ impl Default for Behaviour {
             inter_token: Duration::ZERO,
             late_open: false,
             text: None,
+            reasoning_tokens: 0,
+            signed: false,
+            cached_tokens: 0,
+            calls: 0,
+            continues: false,
             fault: None,
             error_rate: 1.0,
             fault_times: None,
@@ -105,6 +132,41 @@ impl Behaviour {
     #[must_use]
     pub fn with_text(mut self, text: impl Into<Arc<str>>) -> Self {
         self.text = Some(text.into());
+        self
+    }
+
+    /// With so many tokens of reasoning before the answer.
+    #[must_use]
+    pub fn with_reasoning(mut self, tokens: u32) -> Self {
+        self.reasoning_tokens = tokens;
+        self
+    }
+
+    /// With a signature over the reasoning.
+    #[must_use]
+    pub fn with_signature(mut self) -> Self {
+        self.signed = true;
+        self
+    }
+
+    /// With so many tokens of the request from a cache.
+    #[must_use]
+    pub fn with_cached_tokens(mut self, tokens: u32) -> Self {
+        self.cached_tokens = tokens;
+        self
+    }
+
+    /// With so many tool calls where the request has tools.
+    #[must_use]
+    pub fn with_calls(mut self, calls: u32) -> Self {
+        self.calls = calls;
+        self
+    }
+
+    /// With a trailing message of the assistant continued.
+    #[must_use]
+    pub fn with_continuation(mut self) -> Self {
+        self.continues = true;
         self
     }
 

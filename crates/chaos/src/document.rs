@@ -1,15 +1,13 @@
 //! Replies in one piece: answers, errors, pages and other oddities.
 
 use crate::Fault;
+use crate::dialect::{Dialect, JSON, Trouble};
 use evenkeel_core::{ChatResponse, Failure};
-use evenkeel_providers::Server;
+use evenkeel_providers::wire::RequestError;
 use evenkeel_providers::wire::classify::{Reply, classify};
-use evenkeel_providers::wire::openai::{decode_answer, encode_error, encode_response};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
-use std::time::Duration;
+use serde_json::Value;
 
-pub(crate) const JSON: &str = "application/json";
 /// A proxy's error page.
 const PAGE: &str = "<html><head><title>Bad gateway</title></head>\
     <body><center><h1>Bad gateway</h1></center><hr><center>edge</center></body></html>";
@@ -28,9 +26,20 @@ impl Document {
         Self::new(status, JSON, body.to_string().into_bytes())
     }
 
-    /// An error in OpenAI's shape.
-    pub(crate) fn error(status: u16, code: Option<&str>, message: &str) -> Self {
-        Self::json(status, &error(status, code, message))
+    /// An error in the dialect's shape.
+    pub(crate) fn error(dialect: Dialect, trouble: &Trouble<'_>) -> Self {
+        let format = dialect.format();
+        let mut error = Self::json(format.status(trouble), &format.error(trouble));
+        if let Some(wait) = trouble.wait {
+            error.headers = format.wait_headers(wait);
+        }
+        error
+    }
+
+    /// The answer to a request that cannot be read.
+    pub(crate) fn refusal(dialect: Dialect, error: &RequestError) -> Self {
+        let (status, body) = dialect.format().refusal(error);
+        Self::json(status, &body)
     }
 
     /// A success with this body.
@@ -49,7 +58,7 @@ impl Document {
 
     /// The reply that a fault gives instead of an answer; none where it does
     /// something else.
-    pub(crate) fn of(fault: &Fault) -> Option<Self> {
+    pub(crate) fn of(fault: &Fault, dialect: Dialect) -> Option<Self> {
         Some(match fault {
             Fault::Status {
                 status,
@@ -57,9 +66,11 @@ impl Document {
                 message,
                 retry_after,
             } => {
-                let mut error = Self::error(*status, code.as_deref(), message);
-                error.headers = retry_after.map(retry_after_headers).unwrap_or_default();
-                error
+                let trouble = Trouble {
+                    wait: *retry_after,
+                    ..Trouble::new(*status, code.as_deref(), message)
+                };
+                Self::error(dialect, &trouble)
             }
             Fault::Html { status } => Self::new(*status, "text/html", PAGE.into()),
             Fault::Raw {
@@ -68,15 +79,15 @@ impl Document {
                 body,
             } => Self::new(*status, content_type, body.clone()),
             Fault::ErrorIn200 => {
-                let message = "the upstream provider failed";
-                Self::json(200, &json!({"error": {"message": message, "code": 502}}))
+                let trouble = Trouble::new(502, None, "the upstream provider failed");
+                Self::json(200, &dialect.format().error_in_success(&trouble))
             }
             _ => return None,
         })
     }
 
-    /// What the product's client makes of it.
-    pub(crate) fn read(&self) -> Result<ChatResponse, Failure> {
+    /// What the product's client of the dialect makes of it.
+    pub(crate) fn read(&self, dialect: Dialect) -> Result<ChatResponse, Failure> {
         let headers: HeaderMap = self
             .headers
             .iter()
@@ -85,9 +96,10 @@ impl Document {
                 Some((HeaderName::from_static(name), value))
             })
             .collect();
-        let reply = Reply::new(Server::Compatible, self.status, &self.body).with_headers(&headers);
+        let format = dialect.format();
+        let reply = Reply::new(format.server(), self.status, &self.body).with_headers(&headers);
         if (200..300).contains(&self.status) {
-            decode_answer(&reply)
+            format.decode_answer(&reply)
         } else {
             Err(classify(&reply))
         }
@@ -96,17 +108,24 @@ impl Document {
 
 /// The body of a whole answer as a fault makes it. `response` has the tokens
 /// that come before the fault.
-pub(crate) fn answer_body(response: &ChatResponse, fault: Option<&Fault>) -> Vec<u8> {
-    let mut body = encode_response(response, &response.model);
+pub(crate) fn answer_body(
+    response: &ChatResponse,
+    fault: Option<&Fault>,
+    dialect: Dialect,
+) -> Vec<u8> {
+    let format = dialect.format();
+    let mut body = format.answer(response);
     match fault {
-        Some(Fault::EndAfter(_) | Fault::FalseDoneAfter(_)) => {
-            body["choices"][0]["finish_reason"] = Value::Null;
-        }
+        Some(Fault::EndAfter(_) | Fault::FalseDoneAfter(_)) => format.break_off(&mut body),
         Some(Fault::ErrorInStream { code, message, .. }) => {
-            body["choices"][0]["finish_reason"] = Value::Null;
-            body["error"] = error(500, code.as_deref(), message)["error"].take();
+            format.break_off(&mut body);
+            let trouble = Trouble::in_answer(code.as_deref(), message);
+            if let (Value::Object(body), Value::Object(error)) = (&mut body, format.error(&trouble))
+            {
+                body.extend(error);
+            }
         }
-        Some(Fault::NoChoices) => body["choices"] = json!([]),
+        Some(Fault::NoChoices) => format.empty(&mut body),
         _ => {}
     }
     let mut bytes = body.to_string().into_bytes();
@@ -114,25 +133,4 @@ pub(crate) fn answer_body(response: &ChatResponse, fault: Option<&Fault>) -> Vec
         bytes.truncate(bytes.len() / 2);
     }
     bytes
-}
-
-/// An error object with the type OpenAI uses for the status and code.
-pub(crate) fn error(status: u16, code: Option<&str>, message: &str) -> Value {
-    let kind = match (status, code) {
-        (_, Some("insufficient_quota")) => "insufficient_quota",
-        (_, Some("overloaded")) => "overloaded_error",
-        (429, _) | (_, Some("rate_limit_exceeded")) => "requests",
-        (500.., _) => "server_error",
-        _ => "invalid_request_error",
-    };
-    encode_error(message, kind, None, code)
-}
-
-/// Whole seconds, rounded up, and milliseconds, as large providers send them.
-fn retry_after_headers(wait: Duration) -> Vec<(&'static str, String)> {
-    let millis = wait.as_millis();
-    vec![
-        ("retry-after", millis.div_ceil(1_000).to_string()),
-        ("retry-after-ms", millis.to_string()),
-    ]
 }

@@ -4,21 +4,27 @@ use std::time::Duration;
 
 /// A fault of a model or its server.
 ///
-/// Each says what a client of the [`Upstream`](crate::Upstream) sees. The
-/// in-process [`Simulated`](crate::Simulated) gives what the OpenAI client of
-/// `evenkeel-providers` makes of that. Positions count tokens.
+/// Each says what a client of the [`Upstream`](crate::Upstream) sees, in
+/// `OpenAI`'s words; the other dialects have the same in theirs. `[DONE]` is
+/// Anthropic's `message_stop`, and nothing in Gemini's format, which ends with
+/// the body. The in-process [`Simulated`](crate::Simulated) gives what the
+/// product's client of the dialect makes of it. Positions count tokens.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An HTTP error in OpenAI's shape.
+    /// An HTTP error in the dialect's shape.
     Status {
         /// HTTP status.
         status: u16,
-        /// Machine code in the body.
+        /// Machine code. Those of [`Fault::status`] and its neighbours are
+        /// `OpenAI`'s, and become the type, code or wording that another
+        /// dialect has for the same; any other is passed on.
         code: Option<String>,
-        /// Text in the body.
+        /// Text in the body. Where a dialect tells a full window by its
+        /// wording alone, that stands instead.
         message: String,
-        /// `Retry-After` (whole seconds, rounded up) and `retry-after-ms`.
+        /// `Retry-After` in whole seconds, rounded up, beside it
+        /// `retry-after-ms` from `OpenAI`; Gemini has a `RetryInfo` instead.
         retry_after: Option<Duration>,
     },
     /// The request is read and nothing is ever answered.
@@ -47,7 +53,8 @@ pub enum Fault {
     /// The answer is complete, with its finish reason, and `[DONE]` is
     /// missing; most clients take it. Whole answers are not touched.
     NoDone,
-    /// Comments of a stream (blank lines before a whole answer) and never any content.
+    /// Signs of life of a stream (comments, pings, with Gemini blank lines;
+    /// before a whole answer blank lines) and never any content.
     KeepAlivesOnly {
         /// Time between two of them.
         every: Duration,
@@ -70,7 +77,8 @@ pub enum Fault {
     /// Status 200 and an error object as the whole body, also where a stream
     /// was asked for.
     ErrorIn200,
-    /// An answer with an empty list of choices.
+    /// An answer with an empty list of choices or candidates; Anthropic's
+    /// without content.
     NoChoices,
     /// A complete answer without any content.
     Empty,
@@ -124,6 +132,16 @@ impl Fault {
             code: Some("rate_limit_exceeded".to_owned()),
             message: "rate limit reached".to_owned(),
             retry_after: Some(wait),
+        }
+    }
+
+    /// 429 because the account's or the day's quota is used up; Mistral says 402.
+    pub fn quota_exhausted() -> Self {
+        Self::Status {
+            status: 429,
+            code: Some("insufficient_quota".to_owned()),
+            message: "you exceeded your current quota".to_owned(),
+            retry_after: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod behaviour;
+mod dialect;
 mod document;
 mod events;
 mod fault;
@@ -16,6 +17,7 @@ mod upstream;
 
 pub use crate::answer::{WrongAnswer, check_answer};
 pub use crate::behaviour::Behaviour;
+pub use crate::dialect::Dialect;
 pub use crate::fault::Fault;
 pub use crate::faulty::{Faulty, Injection};
 pub use crate::latency::Latency;

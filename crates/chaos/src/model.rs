@@ -92,7 +92,7 @@ impl Model {
 /// The models of one provider.
 #[derive(Debug)]
 pub(crate) struct Models {
-    pub(crate) provider: String,
+    pub(crate) provider: Arc<str>,
     seed: u64,
     /// Told whenever a count changes.
     pub(crate) changed: Arc<Notify>,
@@ -102,7 +102,7 @@ pub(crate) struct Models {
 impl Models {
     pub(crate) fn new(provider: &str, seed: u64) -> Self {
         Self {
-            provider: provider.to_owned(),
+            provider: Arc::from(provider),
             seed,
             changed: Arc::default(),
             known: RwLock::default(),

@@ -6,7 +6,7 @@ use crate::events::Reader;
 use crate::model::{Draw, Models};
 use crate::script::{Act, Script, moment};
 use crate::stats::{CallGuard, Ending};
-use crate::{Behaviour, Fault, Stats};
+use crate::{Behaviour, Dialect, Fault, Stats};
 use evenkeel_core::{
     ChatResponse, Class, EventStream, Failure, Provider, ProviderCall, StreamEvent,
 };
@@ -23,13 +23,14 @@ const ENDLESS_GAP: Duration = Duration::from_millis(1);
 
 /// A provider of simulated models, in this process.
 ///
-/// It answers with the numbered text of [`check_answer`](crate::check_answer)
-/// after the latency its [`Behaviour`] draws, or with its fault. All waiting is
+/// It answers as its [`Behaviour`] says, usually with the numbered text of
+/// [`check_answer`](crate::check_answer), or with its fault. All waiting is
 /// on tokio's clock, so it runs under a paused one. A clone shares the models.
 /// A model it does not know is [`Class::ModelGone`].
 #[derive(Debug, Clone)]
 pub struct Simulated {
     inner: Arc<Inner>,
+    dialect: Dialect,
 }
 
 #[derive(Debug)]
@@ -47,7 +48,16 @@ impl Simulated {
                 models: Models::new(name, seed),
                 answers: AtomicU64::new(0),
             }),
+            dialect: Dialect::default(),
         }
+    }
+
+    /// With the dialect through which its faults are seen: a call fails as the
+    /// product's client of that dialect would report it.
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
     }
 
     /// With the model `name`.
@@ -84,20 +94,23 @@ impl Simulated {
         let (draw, guard) = model.begin(Ending::Cancelled);
         let number = self.inner.answers.fetch_add(1, Ordering::Relaxed) + 1;
         let label = Label {
-            provider: &models.provider,
+            provider: Arc::clone(&models.provider),
             model: Arc::clone(&call.model),
-            id: format!("chatcmpl-{}-{number}", models.provider),
+            dialect: self.dialect,
+            number,
             created: 0,
         };
         let answer = Answer::new(label, &draw.behaviour, &call.request);
         let script = Script::new(&draw, &answer);
         Ok(Run {
-            begun,
             reader: draw.fault().map(|_| Reader::new(&answer)),
+            course: Course {
+                begun,
+                draw,
+                answer,
+                script,
+            },
             ready: VecDeque::new(),
-            draw,
-            answer,
-            script,
             guard,
         })
     }
@@ -124,7 +137,7 @@ fn lost() -> Failure {
 impl Provider for Simulated {
     async fn complete(&self, call: ProviderCall) -> Result<ChatResponse, Failure> {
         let run = self.begin(&call)?;
-        let outcome = run.whole().await;
+        let outcome = run.course.whole().await;
         run.guard.end(match outcome {
             Ok(_) => Ending::Ok,
             Err(_) => Ending::Failed,
@@ -134,11 +147,11 @@ impl Provider for Simulated {
 
     async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
         let run = self.begin(&call)?;
-        if let Some(failure) = run.refused().await {
+        if let Some(failure) = run.course.refused().await {
             run.guard.end(Ending::Failed);
             return Err(failure);
         }
-        run.wait(run.script.opens()).await;
+        run.course.wait(run.course.script.opens()).await;
         Ok(Box::pin(stream::unfold(Some(run), Run::advance)))
     }
 }
@@ -148,17 +161,27 @@ type Item = Result<StreamEvent, Failure>;
 /// One call in flight.
 #[derive(Debug)]
 struct Run {
-    begun: Instant,
-    draw: Draw,
-    answer: Answer,
-    script: Script,
+    course: Course,
     /// Reads the stream of a faulty call.
     reader: Option<Reader>,
     ready: VecDeque<Item>,
     guard: CallGuard,
 }
 
-impl Run {
+/// What is to happen to a call.
+#[derive(Debug)]
+struct Course {
+    begun: Instant,
+    draw: Draw,
+    answer: Answer,
+    script: Script,
+}
+
+impl Course {
+    fn dialect(&self) -> Dialect {
+        self.answer.label.dialect
+    }
+
     async fn wait(&self, since_request: Duration) {
         let due = moment(self.begun, since_request);
         if due > Instant::now() {
@@ -180,7 +203,7 @@ impl Run {
             Fault::GzipBomb => {
                 Failure::new(Class::Malformed, "the unpacked body is too long").with_status(200)
             }
-            _ => match Document::of(fault)?.read() {
+            _ => match Document::of(fault, self.dialect())?.read(self.dialect()) {
                 Err(failure) => failure,
                 Ok(_) => Failure::new(Class::Malformed, "the answer is no stream").with_status(200),
             },
@@ -192,9 +215,10 @@ impl Run {
     /// The outcome of a call for a whole answer, when it is due.
     async fn whole(&self) -> Result<ChatResponse, Failure> {
         let fault = self.draw.fault();
-        if let Some(document) = fault.and_then(Document::of) {
+        let dialect = self.dialect();
+        if let Some(document) = fault.and_then(|fault| Document::of(fault, dialect)) {
             self.wait(self.draw.behaviour.fault_delay).await;
-            return document.read();
+            return document.read(dialect);
         }
         if let Some(failure) = self.refused().await {
             return Err(failure);
@@ -209,16 +233,18 @@ impl Run {
         match fault {
             None => Ok(response),
             Some(Fault::CutAfter(_) | Fault::ResetAfter(_)) => Err(lost().with_status(200)),
-            Some(_) => Document::answer(answer_body(&response, fault)).read(),
+            Some(_) => Document::answer(answer_body(&response, fault, dialect)).read(dialect),
         }
     }
+}
 
+impl Run {
     /// The next item of a stream and what is left of it.
     async fn advance(state: Option<Self>) -> Option<(Item, Option<Self>)> {
         let mut run = state?;
         while run.ready.is_empty() {
-            let (at, act) = run.script.next()?;
-            run.wait(at).await;
+            let (at, act) = run.course.script.next()?;
+            run.course.wait(at).await;
             if act == Act::Silence {
                 std::future::pending::<()>().await;
             }
@@ -236,16 +262,20 @@ impl Run {
 
     /// Makes ready what an act brings.
     async fn act(&mut self, act: &Act) {
-        let sent = self.script.sent();
+        let sent = self.course.script.sent();
+        let answer = &self.course.answer;
         match &mut self.reader {
             Some(_) if matches!(act, Act::Cut | Act::Reset) => self.ready.push_back(Err(lost())),
             Some(reader) => {
-                self.ready.extend(reader.read(act, &self.answer, sent));
-                if self.draw.fault() == Some(&Fault::Endless) {
+                self.ready.extend(reader.read(act, answer, sent));
+                if self.course.draw.fault() == Some(&Fault::Endless) {
                     tokio::time::sleep(ENDLESS_GAP).await;
                 }
             }
-            None => self.ready.extend(self.answer.event(act, sent).map(Ok)),
+            None => {
+                let events = answer.events(act, sent).into_iter();
+                self.ready.extend(events.map(Ok));
+            }
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use super::http::{AnswerHead, Request};
 use super::peer::{Gone, Peer};
+use super::route::{Route, route};
 use super::{LOG_BODY, SeenRequest, Shared, bomb};
-use crate::Fault;
 use crate::answer::{Answer, Label};
+use crate::dialect::{Addressed, Trouble, Wanted};
 use crate::document::Document;
 use crate::model::Draw;
 use crate::script::{Script, moment};
 use crate::stats::{CallGuard, Ending};
-use evenkeel_core::{Clock, SystemClock};
+use crate::{Dialect, Fault};
+use evenkeel_core::{Clock, SystemClock, Value};
 use evenkeel_providers::wire::ClientRequest;
-use evenkeel_providers::wire::openai::{decode_request, encode_error};
-use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::net::TcpStream;
@@ -43,7 +43,8 @@ pub(super) async fn serve(stream: TcpStream, number: u64, shared: Arc<Shared>) {
         let after = match peer.request().await {
             Ok(Ok(request)) => respond(&mut peer, request, number, &shared).await,
             Ok(Err(refused)) => {
-                let error = Document::error(refused.status, None, refused.message);
+                let trouble = Trouble::new(refused.status, None, refused.message);
+                let error = Document::error(shared.dialect, &trouble);
                 send(&mut peer, &error, false).await
             }
             Err(gone) => Err(gone),
@@ -83,39 +84,60 @@ async fn respond(
     connection: u64,
     shared: &Shared,
 ) -> Result<After, Gone> {
-    let Request { head, body } = request;
-    let keep_alive = head.keep_alive;
-    if head.method == "GET" && head.path.ends_with("/models") {
-        let models = model_list(&shared.models.names());
-        return send(peer, &models, keep_alive).await;
-    }
-    if head.method != "POST" || !head.path.ends_with("/chat/completions") {
-        let message = format!("no route {} {}", head.method, head.path);
-        let error = Document::error(404, Some("not_found"), &message);
-        return send(peer, &error, keep_alive).await;
-    }
-    match decode_request(&body) {
-        Err(e) => {
-            let error = encode_error(
-                &e.message,
-                "invalid_request_error",
-                e.param.as_deref(),
-                e.code,
-            );
-            send(peer, &Document::json(400, &error), keep_alive).await
+    let keep_alive = request.head.keep_alive;
+    let document = match route(&request.head, shared.dialect) {
+        Route::Answer(dialect, to) => match dialect.format().decode_request(&to, &request.body) {
+            Ok(asked) => {
+                shared.note(seen(request, connection, dialect, &asked, shared));
+                let asked = Asked { dialect, to, asked };
+                return Exchange::begin(peer, asked, keep_alive, shared).run().await;
+            }
+            Err(error) => Document::refusal(dialect, &error),
+        },
+        Route::Count(dialect, to) => count(dialect, &to, &request.body),
+        Route::Models(dialect) => {
+            Document::json(200, &dialect.format().models(&shared.models.names()))
         }
+        Route::Unknown(dialect) => no_route(dialect, &request),
+    };
+    send(peer, &document, keep_alive).await
+}
+
+/// A request for the log.
+fn seen(
+    request: Request,
+    connection: u64,
+    dialect: Dialect,
+    asked: &ClientRequest,
+    shared: &Shared,
+) -> SeenRequest {
+    SeenRequest {
+        at: shared.started.elapsed(),
+        connection,
+        dialect,
+        path: request.head.path,
+        model: asked.model.clone(),
+        stream: asked.stream,
+        body: logged(&request.body),
+        headers: request.head.headers,
+    }
+}
+
+/// The estimate of a request's tokens.
+fn count(dialect: Dialect, to: &Addressed, body: &[u8]) -> Document {
+    let format = dialect.format();
+    match format.decode_count(to, body) {
         Ok(asked) => {
-            shared.note(SeenRequest {
-                at: shared.started.elapsed(),
-                connection,
-                model: asked.model.clone(),
-                stream: asked.stream,
-                headers: head.headers,
-                body: logged(&body),
-            });
-            Exchange::begin(peer, asked, keep_alive, shared).run().await
+            let tokens = asked.request.estimated_input_tokens();
+            Document::json(200, &format.count(tokens))
         }
+        Err(error) => Document::refusal(dialect, &error),
     }
+}
+
+fn no_route(dialect: Dialect, request: &Request) -> Document {
+    let message = format!("no route {} {}", request.head.method, request.head.path);
+    Document::error(dialect, &Trouble::new(404, Some("not_found"), &message))
 }
 
 /// A body for the log; null where it is too long.
@@ -126,36 +148,37 @@ fn logged(body: &[u8]) -> Value {
         .unwrap_or_default()
 }
 
-fn model_list(names: &[String]) -> Document {
-    let model =
-        |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "chaos"});
-    let list: Vec<Value> = names.iter().map(model).collect();
-    Document::json(200, &json!({"object": "list", "data": list}))
+/// A request that was read.
+struct Asked {
+    dialect: Dialect,
+    to: Addressed,
+    asked: ClientRequest,
 }
 
-/// One chat completion on its way.
+/// One answer on its way.
 pub(super) struct Exchange<'a> {
     pub(super) peer: &'a mut Peer,
     begun: Instant,
     pub(super) keep_alive: bool,
     stream: bool,
-    pub(super) include_usage: bool,
+    pub(super) wanted: Wanted,
     pub(super) answer: Answer,
     draw: Draw,
     guard: Option<CallGuard>,
 }
 
 impl<'a> Exchange<'a> {
-    fn begin(peer: &'a mut Peer, asked: ClientRequest, keep_alive: bool, shared: &Shared) -> Self {
+    fn begin(peer: &'a mut Peer, asked: Asked, keep_alive: bool, shared: &Shared) -> Self {
+        let Asked { dialect, to, asked } = asked;
         let begun = Instant::now();
         // A call that ends because the server does has failed.
         let (draw, guard) = shared.model(&asked.model).begin(Ending::Failed);
-        let provider = &shared.models.provider;
         let created = SystemClock.now().duration_since(UNIX_EPOCH);
         let label = Label {
-            provider,
+            provider: Arc::clone(&shared.models.provider),
             model: Arc::from(asked.model),
-            id: format!("chatcmpl-{provider}-{}", shared.next_answer()),
+            dialect,
+            number: shared.next_answer(),
             created: created.map_or(0, |since| since.as_secs()),
         };
         Self {
@@ -163,7 +186,10 @@ impl<'a> Exchange<'a> {
             begun,
             keep_alive,
             stream: asked.stream,
-            include_usage: asked.include_usage,
+            wanted: Wanted {
+                usage: asked.include_usage,
+                array: to.array,
+            },
             answer: Answer::new(label, &draw.behaviour, &asked.request),
             draw,
             guard: Some(guard),
@@ -212,7 +238,7 @@ impl<'a> Exchange<'a> {
     async fn instead(&mut self, fault: &Fault) -> Result<Option<After>, Gone> {
         let document = match fault {
             Fault::GzipBomb => Some(bomb::document()),
-            _ => Document::of(fault),
+            _ => Document::of(fault, self.answer.label.dialect),
         };
         let end = match fault {
             Fault::Hang => return Err(self.peer.gone().await),

@@ -31,6 +31,8 @@ pub(super) struct Head {
     pub(super) method: String,
     /// Path without the query.
     pub(super) path: String,
+    /// The query, without its question mark.
+    pub(super) query: String,
     /// By lower-case name.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) framing: Framing,
@@ -69,10 +71,12 @@ pub(super) fn head(inbox: &mut BytesMut, limit: usize) -> Result<Option<Head>, R
             .get(name)
             .is_some_and(|value| value.to_ascii_lowercase().contains(word))
     };
-    let path = parsed.path.unwrap_or_default();
+    let target = parsed.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let head = Head {
         method: parsed.method.unwrap_or_default().to_owned(),
-        path: path.split('?').next().unwrap_or_default().to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
         framing: framing(&headers)?,
         keep_alive: parsed.version == Some(1) && !has("connection", "close"),
         expects_continue: has("expect", "100-continue"),

@@ -5,11 +5,12 @@ mod exchange;
 mod http;
 mod peer;
 mod port;
+mod route;
 mod stream;
 mod whole;
 
 use crate::model::{Model, Models};
-use crate::{Behaviour, Fault, Stats};
+use crate::{Behaviour, Dialect, Fault, Stats};
 use port::{Command, Port};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +38,9 @@ pub struct UpstreamConfig {
     pub seed: u64,
     /// What a model does that has no behaviour of its own.
     pub behaviour: Behaviour,
+    /// The dialect where a path does not tell: of `…/chat/completions`, which
+    /// several share, of `…/models`, and of an error for an unknown path.
+    pub dialect: Dialect,
 }
 
 impl Default for UpstreamConfig {
@@ -47,6 +51,7 @@ impl Default for UpstreamConfig {
             name: "upstream".to_owned(),
             seed: 0,
             behaviour: Behaviour::default(),
+            dialect: Dialect::default(),
         }
     }
 }
@@ -73,6 +78,13 @@ impl UpstreamConfig {
         self.behaviour = behaviour;
         self
     }
+
+    /// With this dialect where a path does not tell.
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
 }
 
 /// A request as it came.
@@ -82,6 +94,10 @@ pub struct SeenRequest {
     pub at: Duration,
     /// Which connection it came on, counted from 1.
     pub connection: u64,
+    /// The dialect it speaks.
+    pub dialect: Dialect,
+    /// Its path, without the query.
+    pub path: String,
     /// The model it asks for.
     pub model: String,
     /// Whether it asks for a stream.
@@ -92,10 +108,13 @@ pub struct SeenRequest {
     pub body: Value,
 }
 
-/// A server that speaks the OpenAI chat-completions format over HTTP/1.1 and
-/// answers as its [`Behaviour`] says, which can be replaced while it runs.
+/// A server that speaks every [`Dialect`] over HTTP/1.1 and answers as its
+/// [`Behaviour`] says, which can be replaced while it runs.
 ///
-/// It serves `POST …/chat/completions` (whole and stream) and `GET …/models`.
+/// The path tells the dialect: `…/chat/completions`, `…/messages`,
+/// `…/models/{model}:generateContent` and `:streamGenerateContent` (events
+/// with `alt=sse`, else a JSON array), each below any version. Beside them it
+/// lists its models and counts tokens. Any key is taken, wherever it stands.
 /// The status, headers and role of a stream go out at once, before its first
 /// token, unless [`Behaviour::late_open`] holds them back.
 /// A caller that closes its connection, or its sending half, counts as gone.
@@ -140,7 +159,12 @@ impl Upstream {
 
     /// Base URL for a client, with `/v1`.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        self.base_url_of(Dialect::OpenAi)
+    }
+
+    /// Base URL for a client of this dialect, with the version.
+    pub fn base_url_of(&self, dialect: Dialect) -> String {
+        format!("http://{}{}", self.address, dialect.version_path())
     }
 
     /// The address it listens on, the same after [`Self::down`] and [`Self::up`].
@@ -237,6 +261,7 @@ struct Shared {
     /// Those that have a behaviour of their own.
     models: Models,
     default: Arc<Model>,
+    dialect: Dialect,
     log: Mutex<VecDeque<SeenRequest>>,
     answers: AtomicU64,
 }
@@ -249,6 +274,7 @@ impl Shared {
             started: Instant::now(),
             models,
             default: Arc::new(default),
+            dialect: config.dialect,
             log: Mutex::default(),
             answers: AtomicU64::new(0),
         }

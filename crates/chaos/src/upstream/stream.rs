@@ -1,18 +1,17 @@
-//! An answer as server-sent events.
+//! An answer as a stream.
 
 use super::exchange::{After, Exchange};
 use super::http::{self, AnswerHead, LAST_CHUNK};
 use super::peer::Gone;
-use crate::events::Writer;
+use crate::dialect::{JSON, SSE};
 use crate::script::{Act, Script};
 use crate::stats::Ending;
-
-const SSE: &str = "text/event-stream; charset=utf-8";
 
 impl Exchange<'_> {
     /// Plays a script, each act in a write and a chunk of its own.
     pub(super) async fn play_stream(&mut self, mut script: Script) -> Result<After, Gone> {
-        let mut writer = Writer::new(&self.answer, self.include_usage);
+        let format = self.answer.label.dialect.format();
+        let mut writer = format.writer(&self.answer, self.wanted);
         while let Some((at, act)) = script.next() {
             self.wait(at).await?;
             match act {
@@ -30,7 +29,8 @@ impl Exchange<'_> {
                 Act::Open => self.stream_head(),
                 _ => Vec::new(),
             };
-            let events = writer.write(&act, &self.answer, script.sent());
+            let mut events = Vec::new();
+            writer.write(&act, &self.answer, script.sent(), &mut events);
             if !events.is_empty() {
                 bytes.extend(http::chunk(&events));
             }
@@ -51,7 +51,7 @@ impl Exchange<'_> {
     fn stream_head(&self) -> Vec<u8> {
         let head = AnswerHead {
             status: 200,
-            content_type: SSE,
+            content_type: if self.wanted.array { JSON } else { SSE },
             length: None,
             headers: &[("cache-control", "no-cache".to_owned())],
             keep_alive: self.keep_alive,

@@ -4,7 +4,8 @@ use super::exchange::{After, Exchange, send};
 use super::http::{self, AnswerHead};
 use super::peer::Gone;
 use crate::Fault;
-use crate::document::{Document, JSON, answer_body};
+use crate::dialect::JSON;
+use crate::document::{Document, answer_body};
 use crate::script::Script;
 use crate::stats::Ending;
 use std::time::Duration;
@@ -28,7 +29,8 @@ impl Exchange<'_> {
             }
             _ => script.length(),
         };
-        let body = answer_body(&self.answer.response(tokens), fault);
+        let dialect = self.answer.label.dialect;
+        let body = answer_body(&self.answer.response(tokens), fault, dialect);
         let cut = cut_at(body.len(), script.length(), self.answer.tokens);
         match fault {
             None | Some(Fault::NoDone) => self.settle(Ending::Ok),
@@ -85,14 +87,14 @@ impl Exchange<'_> {
 
     /// A body that never ends.
     async fn endless_body(&mut self, script: &Script) -> Result<After, Gone> {
-        const OPENING: &[u8] = b"{\"choices\":[{\"index\":0,\"message\":{\"content\":\"";
+        let opening = self.answer.label.dialect.format().opening();
         let head = self.json_head(None);
         self.peer.send(&head).await?;
-        self.peer.send(&http::chunk(OPENING)).await?;
+        self.peer.send(&http::chunk(opening.as_bytes())).await?;
         let mut token = 0_u32;
         loop {
             self.wait(script.due(token)).await?;
-            let piece = self.answer.piece(token);
+            let piece = format!(" t{token}");
             self.peer.send(&http::chunk(piece.as_bytes())).await?;
             token = token.saturating_add(1);
         }

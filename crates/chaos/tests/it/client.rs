@@ -51,9 +51,14 @@ impl Client {
 
     /// Sends a chat completion.
     pub(crate) async fn ask(&mut self, body: &Value) {
+        self.post("/v1/chat/completions", body).await;
+    }
+
+    /// Sends a request to `path`.
+    pub(crate) async fn post(&mut self, path: &str, body: &Value) {
         let body = body.to_string();
         let request = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Trace: abc\r\n\
+            "POST {path} HTTP/1.1\r\nHost: x\r\nX-Trace: abc\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -141,6 +146,21 @@ impl Client {
                 }
                 Ok(None) => return (chunks, End::Whole),
                 Err(end) => return (chunks, end),
+            }
+        }
+    }
+
+    /// The rest of a body, of either framing: its bytes and how it ended.
+    pub(crate) async fn body(&mut self, head: &Head) -> (Vec<u8>, End) {
+        if head.headers.contains_key("content-length") {
+            return self.sized(head).await;
+        }
+        let mut bytes = Vec::new();
+        loop {
+            match self.chunk().await {
+                Ok(Some(data)) => bytes.extend(data),
+                Ok(None) => return (bytes, End::Whole),
+                Err(end) => return (bytes, end),
             }
         }
     }

@@ -2,8 +2,10 @@
 
 mod agreement;
 mod client;
+mod dialects;
 mod faulty;
 mod simulated;
+mod spoken;
 mod upstream;
 
 use evenkeel_core::{CallContext, ChatRequest, ProviderCall};
