@@ -1,7 +1,7 @@
 //! The way back: probes, canary, hysteresis.
 
 use crate::world::{Plan, World, ms, steady};
-use evenkeel_core::{CallContext, EventKind, Route};
+use evenkeel_core::{EventKind, Route};
 use std::time::Duration;
 
 fn plan() -> Plan {

@@ -133,7 +133,7 @@ fn after(history: &History, index: usize) -> Next {
         .map_or(Next::Else, |end| next(&end.trail, within))
 }
 
-/// Hedges out of breach draw on the role's bucket, others are for a rung that breached or is benched.
+/// Hedges out of breach draw on the role's bucket; others are of a rung that is in breach or benched.
 struct HedgeBudget;
 
 const BURST: f64 = 3.0;
@@ -155,10 +155,14 @@ impl Rule for HedgeBudget {
                     );
                 }
                 Told::Hedged(rung, false) => {
+                    // No breach rests on fewer than three exceedances of one measure. Nor need it be
+                    // told yet: old observations leave a window, and what stays may be one.
                     let anew = history.anew_before(place, *rung);
-                    let breached = history.told[..place]
-                        .iter()
-                        .any(|(when, told)| *told == Told::Breached(*rung) && *when >= anew);
+                    let breached = [false, true].into_iter().any(|streams| {
+                        let seen = history.seen(*rung, anew, false, Some(streams));
+                        let late = seen.iter().filter(|seen| seen.over && seen.at <= *at);
+                        late.count() >= 3
+                    });
                     assert!(
                         breached || history.benched_before(place, *rung),
                         "an unbudgeted hedge of rung {rung} at {at:?}"
@@ -184,7 +188,12 @@ impl Rule for HedgeBudget {
                     .clone()
                     .filter(|(at, _)| *at == when)
                     .map(|(_, level)| *level);
-                let lowest = near.last().map(|(_, level)| *level).into_iter().chain(same);
+                let lowest = near
+                    .clone()
+                    .next_back()
+                    .map(|(_, level)| *level)
+                    .into_iter()
+                    .chain(same);
                 let lowest = lowest.fold(f64::MAX, f64::min);
                 assert!(
                     lowest < 1.0 + GRAIN,

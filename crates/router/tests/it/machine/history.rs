@@ -12,6 +12,11 @@ use std::time::{Duration, Instant};
 /// A role's limit on p95 in these runs.
 pub(crate) const T95: Duration = Duration::from_secs(1);
 
+/// The time from an instant to a later one.
+pub(crate) fn between(from: Duration, to: Duration) -> Duration {
+    to.checked_sub(from).expect("time goes on")
+}
+
 /// What a call is told apart by; travels as its request id.
 #[derive(Debug, Clone)]
 pub(crate) struct Goes {

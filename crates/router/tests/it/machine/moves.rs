@@ -1,6 +1,6 @@
 //! Rules of the role's word: which moves there are, what causes them, where new calls go.
 
-use super::history::{History, Told};
+use super::history::{History, Told, between};
 use super::roster::RUNGS;
 use super::{Machine, Rule, config};
 use evenkeel_core::{AttemptKind, SubstitutionReason};
@@ -36,13 +36,9 @@ impl Rule for Chain {
         let dwell = Duration::from_secs(5).as_nanos();
         for (nth, from) in moves.iter().enumerate() {
             for (more, to) in moves[nth..].iter().enumerate() {
-                let most = RUNGS as u128 * (2 + 2 * (*to - *from).as_nanos() / dwell);
-                assert!(
-                    (more as u128) < most,
-                    "{} moves within {:?}",
-                    more + 1,
-                    *to - *from
-                );
+                let span = between(*from, *to);
+                let most = RUNGS as u128 * (2 + 2 * span.as_nanos() / dwell);
+                assert!((more as u128) < most, "{} moves within {span:?}", more + 1);
             }
         }
     }

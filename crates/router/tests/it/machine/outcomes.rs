@@ -1,6 +1,6 @@
 //! Rules of a call's end: one outcome, which its trail explains.
 
-use super::history::{Call, End, History, Told};
+use super::history::{Call, End, History, Told, between};
 use super::roster::RUNGS;
 use super::subject::Saw;
 use super::{Machine, Rule, config};
@@ -81,8 +81,8 @@ fn agrees(history: &History, call: &Call, end: &End) {
         (
             a.rung,
             a.kind,
-            a.began - call.began,
-            a.ended.map(|at| at - call.began),
+            between(call.began, a.began),
+            a.ended.map(|at| between(call.began, at)),
         )
     });
     let records = end

@@ -1,6 +1,6 @@
 //! Rules of the way back: no step of it comes earlier than its evidence.
 
-use super::history::{History, Told};
+use super::history::{History, Told, between};
 use super::roster::RUNGS;
 use super::{Machine, Rule, config};
 use evenkeel_probe::clears;
@@ -51,20 +51,26 @@ impl Way {
     }
 
     fn leave(&mut self, at: Duration) {
-        if self.restored.is_some_and(|restored| at - restored >= RESET) {
+        if self
+            .restored
+            .is_some_and(|restored| between(restored, at) >= RESET)
+        {
             self.growths = 0;
         }
-        if self.restored.is_some_and(|restored| at - restored <= HOLD) {
+        if self
+            .restored
+            .is_some_and(|restored| between(restored, at) <= HOLD)
+        {
             self.growths += 1;
         }
         (self.left, self.restored, self.counted) = (Some(at), None, None);
         self.begin(0, at);
     }
 
-    /// A probe ended at `at`. When a failed one began is not told: it counts as begun when it ended, which
-    /// lets a run end later than it did and never earlier.
+    /// A probe ended at `at`. When a failed one began is not told: it counts as begun when it ended. Probes
+    /// come one at a time, so where that was in an earlier stage there is no run yet that it could break.
     fn probed(&mut self, at: Duration, latency: Option<Duration>) {
-        let began = at - latency.unwrap_or_default();
+        let began = between(latency.unwrap_or_default(), at);
         assert!(
             began >= self.probe.1,
             "two probes of a model at once, at {at:?}"
@@ -86,7 +92,7 @@ impl Way {
         }
         if self
             .counted
-            .is_none_or(|last| began - last >= self.interval())
+            .is_none_or(|last| between(last, began) >= self.interval())
         {
             self.counted = Some(began);
             self.run = if latency < Some(FAST) {
@@ -191,7 +197,7 @@ impl Rule for WayBack {
                     assert_eq!(way.stage, Some(SHARES.len()), "restored {to} at {at:?}");
                     assert!(passes(history, to, way, at), "restored {to} at {at:?}");
                     let left = way.left.expect("it was left");
-                    assert_eq!(lasted, at - left);
+                    assert_eq!(lasted, between(left, at));
                     assert!(lasted >= way.interval(), "within the dwell");
                     for (rung, way) in ways.iter_mut().enumerate().skip(to) {
                         way.stage = None;
