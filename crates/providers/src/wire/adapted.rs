@@ -3,7 +3,7 @@
 //! One short line each, `what: what was done with it`. The first half is a
 //! field of ours or a word of ours, never the caller's text.
 
-use evenkeel_core::{Extra, Part};
+use evenkeel_core::Extra;
 
 /// The lines of one request, each told once.
 #[derive(Debug, Default)]
@@ -64,14 +64,6 @@ impl Adapted {
         }
     }
 
-    /// A part that only the provider that made it can read.
-    pub(crate) fn foreign_part(&mut self, part: &Part) {
-        match part {
-            Part::Reasoning(_) => self.note("reasoning of another provider", "left out"),
-            _ => self.note("a part of another provider's format", "left out"),
-        }
-    }
-
     /// This model, unlike others of the provider, refuses it.
     pub(crate) fn refused(&mut self, what: &str) {
         self.note(what, "not taken by this model, left out");
@@ -92,8 +84,6 @@ impl Adapted {
 pub(crate) mod what {
     pub(crate) const CALL_ARGUMENTS: &str = "tool call arguments in the history";
     pub(crate) const CALL_ALONE: &str = "tool call without its result";
-    pub(crate) const BROKEN_ARGUMENTS: &str = "tool call arguments that are no JSON object";
-    pub(crate) const CALL_ALONE: &str = "a tool call without a result";
     pub(crate) const CALL_EXTRA: &str = "signature of a tool call";
     pub(crate) const CALL_IDS: &str = "tool call ids";
     pub(crate) const DEVELOPER: &str = "role developer";
@@ -108,7 +98,6 @@ pub(crate) mod what {
     pub(crate) const REASONING_HISTORY: &str = "earlier reasoning";
     pub(crate) const REFUSAL: &str = "earlier refusal";
     pub(crate) const RESULT_ALONE: &str = "tool result without its call";
-    pub(crate) const RESULT_ALONE: &str = "a tool result without its call";
     pub(crate) const RESULT_ERROR: &str = "is_error of a tool result";
     pub(crate) const RESULT_IMAGE: &str = "image in a tool result";
     pub(crate) const SCHEMA_DESCRIPTION: &str = "schema description";
@@ -118,7 +107,6 @@ pub(crate) mod what {
     pub(crate) const SYSTEM: &str = "system message";
     pub(crate) const SYSTEM_IMAGE: &str = "image in a system message";
     pub(crate) const SYSTEM_LATER: &str = "system message in mid-conversation";
-    pub(crate) const SYSTEM_INSIDE: &str = "a system message in mid-conversation";
     pub(crate) const TOOL_CHOICE: &str = "tool_choice";
     pub(crate) const TOOL_NAMES: &str = "tool names";
     pub(crate) const USER: &str = "user";
@@ -133,15 +121,12 @@ pub(crate) mod done {
     pub(crate) const ERROR_INSTEAD: &str = "an error was put in its place";
     pub(crate) const INSIDE_OBJECT: &str = "no JSON object, sent as text inside one";
     pub(crate) const JOINED: &str = "joined with the others into one";
-    pub(crate) const INSIDE_ONE: &str = "sent inside of one";
     pub(crate) const LOWERED: &str = "lowered to the provider's highest";
     pub(crate) const MOVED_BEHIND: &str = "moved into a user message behind it";
     pub(crate) const MOVED_TO_START: &str = "moved to the system prompt";
     pub(crate) const NOT_BASE64: &str = "its data is not in base64, left out";
     pub(crate) const PLACEHOLDER: &str = "none of this provider's, the documented placeholder sent";
     pub(crate) const AS_USER: &str = "there is nothing else, sent as the user's";
-    pub(crate) const MOVED_TO_START: &str = "moved to the start";
-    pub(crate) const PLACEHOLDER: &str = "answered with a placeholder";
     pub(crate) const REPLACED: &str = "replaced";
     pub(crate) const RENAMED: &str = "sent as the provider allows them";
     pub(crate) const SAID_IN_TEXT: &str = "said in its text";

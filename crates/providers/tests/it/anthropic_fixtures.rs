@@ -100,12 +100,11 @@ fn check(fixture: &Fixture, answer: &ChatResponse, failure: Option<&Failure>) {
         for (expected, call) in calls.iter().zip(read) {
             assert_eq!(expected["id"], call.id.as_str(), "{file}");
             assert_eq!(expected["name"], call.name.as_str(), "{file}");
-            match expected["arguments_raw"].as_str() {
-                Some(raw) => assert_eq!(raw, call.arguments, "{file}"),
-                None => {
-                    let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
-                    assert_eq!(expected["arguments"], arguments, "{file}");
-                }
+            if let Some(raw) = expected["arguments_raw"].as_str() {
+                assert_eq!(raw, call.arguments, "{file}");
+            } else {
+                let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+                assert_eq!(expected["arguments"], arguments, "{file}");
             }
         }
     }

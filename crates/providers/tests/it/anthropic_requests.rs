@@ -328,7 +328,7 @@ fn reasoning_of_another_model_is_left_out_and_told() {
         assert_eq!(answer[0]["text"], "a");
         assert_eq!(answer[1]["type"], "tool_use");
         assert_eq!(encoded.adapted.len(), 1);
-        assert!(encoded.adapted[0].starts_with("reasoning of another "));
+        assert!(encoded.adapted[0].starts_with("earlier reasoning: of another "));
     }
     let kept = encode(&history(signed("hm", DIALECT)));
     assert_eq!(kept.body["messages"][1]["content"][0]["signature"], "SIG-A");
@@ -586,7 +586,7 @@ fn images_and_documents_go_as_their_data_says() {
         [
             "image detail: not known to this provider, left out",
             "image: its data is not in base64, left out",
-            "a part of another provider's format: left out",
+            "part without a neutral form: of another wire format, left out",
         ]
     );
 }
@@ -682,7 +682,7 @@ fn a_choice_without_tools_is_left_out() {
     request.tool_choice = Some(ToolChoice::Required);
     assert_eq!(
         encode(&request).adapted,
-        ["tool_choice: there is no tool to choose, left out"]
+        ["tool_choice: there are no tools, left out"]
     );
 }
 
@@ -758,7 +758,10 @@ fn the_providers_own_tools_go_to_it_alone() {
         ..ChatRequest::user("q")
     });
     assert_eq!(encoded.body.get("tools"), None);
-    assert_eq!(encoded.adapted, ["tool run by another provider: left out"]);
+    assert_eq!(
+        encoded.adapted,
+        ["tool that a provider runs: of another wire format, left out"]
+    );
 }
 
 /// Trap 80.
@@ -1003,9 +1006,9 @@ fn sampling_is_sent_only_where_it_is_taken() {
         assert_eq!(
             encoded.adapted,
             [
-                "temperature: refused by this model, left out",
-                "top_p: refused by this model, left out",
-                "top_k: refused by this model, left out",
+                "temperature: not taken by this model, left out",
+                "top_p: not taken by this model, left out",
+                "top_k: not taken by this model, left out",
             ]
         );
     }

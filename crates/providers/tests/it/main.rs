@@ -5,8 +5,11 @@
     reason = "a helper that finds its test set up wrongly may fail it"
 )]
 
+mod anthropic_bad_input;
 mod anthropic_fixtures;
 mod anthropic_requests;
+mod anthropic_roundtrip;
+mod anthropic_streams;
 mod client_answers;
 mod client_bounds;
 mod client_faults;

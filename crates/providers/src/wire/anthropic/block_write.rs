@@ -58,7 +58,7 @@ pub(super) fn tool_use(call: &ToolCall, id: &str, name: &str, adapted: &mut Adap
     map.insert("id".into(), id.into());
     map.insert("name".into(), name.into());
     let input = input(&call.arguments).unwrap_or_else(|| {
-        adapted.note(what::BROKEN_ARGUMENTS, done::INSIDE_ONE);
+        adapted.note(what::CALL_ARGUMENTS, done::INSIDE_OBJECT);
         json!({INVALID_JSON: call.arguments})
     });
     map.insert("input".into(), input);
@@ -126,9 +126,9 @@ pub(super) fn said_by_user(part: &Part, blocks: &mut Vec<Value>, adapted: &mut A
         }
         Part::Other(extra) => match file(extra) {
             Some(document) => blocks.push(document),
-            None => adapted.foreign_part(part),
+            None => adapted.foreign(what::PART),
         },
-        _ => adapted.foreign_part(part),
+        _ => adapted.foreign(what::PART),
     }
 }
 
@@ -136,14 +136,14 @@ pub(super) fn said_by_user(part: &Part, blocks: &mut Vec<Value>, adapted: &mut A
 /// of a kind that the API does not take.
 fn image_block(image: &Image, adapted: &mut Adapted) -> Option<Value> {
     if image.detail.is_some() {
-        adapted.left_out("image detail");
+        adapted.left_out(what::IMAGE_DETAIL);
     }
     let Some(data) = image.url.strip_prefix("data:") else {
         return Some(json!({"type": "image", "source": {"type": "url", "url": image.url}}));
     };
     let block = inline(data);
     if block.is_none() {
-        adapted.note("image", "its data is not in base64, left out");
+        adapted.note(what::IMAGE, done::NOT_BASE64);
     }
     block
 }

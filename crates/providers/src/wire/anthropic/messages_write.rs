@@ -89,7 +89,7 @@ fn instruct(
         Some(said)
     };
     if let Some(said) = moved.filter(|said| !said.blocks.is_empty()) {
-        adapted.note(what::SYSTEM_INSIDE, done::MOVED_TO_START);
+        adapted.note(what::SYSTEM_LATER, done::MOVED_TO_START);
         system.add(said);
     }
 }
@@ -167,7 +167,7 @@ fn keeps(block: &Value, options: &Options, adapted: &mut Adapted) -> bool {
         _ => false,
     };
     if foreign {
-        adapted.note("reasoning of another model", "left out");
+        adapted.note(what::REASONING_HISTORY, "of another model, left out");
     }
     !foreign
 }
@@ -192,7 +192,7 @@ fn built(message: &Message, adapted: &mut Adapted) -> Vec<Value> {
             }
             (Role::Assistant, part) => said_by_model(part, &mut blocks, adapted),
             (Role::System | Role::Developer, Part::Image(_)) => {
-                adapted.left_out("image in a system message");
+                adapted.left_out(what::SYSTEM_IMAGE);
             }
             (_, part) => block_write::said_by_user(part, &mut blocks, adapted),
         }
@@ -207,7 +207,7 @@ fn said_by_model(part: &Part, blocks: &mut Vec<Value>, adapted: &mut Adapted) {
         }
         Part::Reasoning(reasoning) => match block_write::thinking(reasoning) {
             Some(block) => blocks.push(block),
-            None => adapted.foreign_part(part),
+            None => adapted.foreign(what::REASONING_HISTORY),
         },
         Part::Refusal(text) => {
             adapted.note(what::REFUSAL, done::AS_TEXT);

@@ -81,7 +81,7 @@ impl Turns {
             return;
         }
         if self
-            .turns
+            .so_far
             .last()
             .is_none_or(|turn| turn.role != "assistant")
         {
@@ -217,7 +217,7 @@ impl Turns {
         if left.is_empty() {
             return;
         }
-        adapted.note(what::CALL_ALONE, done::PLACEHOLDER);
+        adapted.note(what::CALL_ALONE, done::ERROR_INSTEAD);
         let nothing = Said {
             blocks: Vec::new(),
             plain: false,

@@ -224,7 +224,7 @@ fn output_config(
             ..
         } => {
             if description.is_some() {
-                adapted.left_out("schema description");
+                adapted.left_out(what::SCHEMA_DESCRIPTION);
             }
             let format = json!({"type": "json_schema", "schema": schema});
             config.insert("format".into(), format);
