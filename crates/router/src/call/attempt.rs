@@ -66,6 +66,8 @@ pub(super) struct Attempt {
     pub(super) first_content: Option<Instant>,
     pub(super) permits: Option<Permits>,
     pub(super) usage: Option<Usage>,
+    /// What the model was not told, or did not say, as it was meant.
+    pub(super) adapted: Vec<String>,
     /// What its rung was asked.
     pub(super) tailored: Arc<Tailored>,
 }

@@ -4,7 +4,6 @@ use super::Call;
 use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Phase, Refusal, Route, Trail,
-    TrailStep,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -118,17 +117,7 @@ impl Call {
             fallback_reason: reason,
             attempts: self.attempts.len(),
             latency_added: attempt.started.saturating_duration_since(self.started),
-            adapted: self
-                .trail
-                .steps
-                .iter()
-                .filter_map(|s| match s {
-                    TrailStep::Adapted { rung, what } if *rung == attempt.rung => {
-                        Some(what.clone())
-                    }
-                    _ => None,
-                })
-                .collect(),
+            adapted: attempt.adapted.clone(),
         }
     }
 

@@ -402,6 +402,7 @@ impl Call {
             first_content: None,
             permits: Some(permits),
             usage: None,
+            adapted: Vec::new(),
             tailored: tailored.clone(),
         });
         if kind != AttemptKind::Retry {

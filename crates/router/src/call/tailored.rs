@@ -144,16 +144,13 @@ impl Call {
 
     /// Notes what an attempt's model was not told, or did not say, as it was meant.
     pub(crate) fn adapted(&mut self, index: usize, notes: &[String]) {
-        let rung = self.attempts[index].rung;
-        for note in notes {
-            let known = self.trail.steps.iter().any(|step| match step {
-                TrailStep::Adapted { rung: r, what } => *r == rung && what == note,
-                _ => false,
-            });
-            if !known {
+        let attempt = &mut self.attempts[index];
+        for what in notes {
+            if !attempt.adapted.contains(what) {
+                attempt.adapted.push(what.clone());
                 self.trail.steps.push(TrailStep::Adapted {
-                    rung,
-                    what: note.clone(),
+                    rung: attempt.rung,
+                    what: what.clone(),
                 });
             }
         }

@@ -11,5 +11,6 @@ mod machine;
 mod restoration;
 mod streams;
 mod substitution;
+mod tailoring;
 mod trace;
 mod world;
