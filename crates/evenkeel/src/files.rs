@@ -1,6 +1,7 @@
 //! Reading configuration files.
 
 use crate::SettingsError;
+use evenkeel_prompts::{MOST_PROMPT_BYTES, Unreadable};
 use evenkeel_roster::SourceFile;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -49,4 +50,27 @@ fn read_file(path: &Path) -> io::Result<SourceFile> {
         path.to_string_lossy(),
         fs::read_to_string(path)?,
     ))
+}
+
+/// Reads a prompt file of the config folder; a link may not lead out of it.
+pub(crate) fn read_prompt(folder: &Path, path: &str) -> Result<Vec<u8>, Unreadable> {
+    let refused = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Unreadable::Missing,
+        _ => Unreadable::Other(error.to_string()),
+    };
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let home = fs::canonicalize(folder).map_err(refused)?;
+    let file = fs::canonicalize(home.join(path)).map_err(refused)?;
+    if !file.starts_with(&home) {
+        return Err(Unreadable::Outside);
+    }
+    let bytes = fs::metadata(&file).map_err(refused)?.len();
+    if bytes > MOST_PROMPT_BYTES {
+        return Err(Unreadable::TooLong { bytes });
+    }
+    fs::read(&file).map_err(refused)
 }

@@ -1,9 +1,11 @@
 //! From files to a router.
 
 use crate::{RouterError, SettingsError, endpoints, files};
-use evenkeel_core::{Clock, Observer, SystemClock};
-use evenkeel_roster::{Config, Problem};
+use evenkeel_core::{Clock, ModelId, Observer, SystemClock};
+use evenkeel_prompts::{PromptSet, Sources};
+use evenkeel_roster::{Config, Problem, SourceFile};
 use evenkeel_router::Router;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Settings {
     config: Config,
+    prompts: PromptSet,
     warnings: Vec<Problem>,
     folder: PathBuf,
 }
@@ -36,8 +39,10 @@ impl Settings {
         let now = jiff::Timestamp::try_from(SystemClock.now()).unwrap_or(jiff::Timestamp::MAX);
         let today = jiff::tz::Offset::UTC.to_datetime(now).date();
         let loaded = evenkeel_roster::load(&sources, &environment, today)?;
+        let prompts = prompts(&sources, &loaded.config, &environment, &folder)?;
         Ok(Self {
             config: loaded.config,
+            prompts,
             warnings: loaded.warnings,
             folder,
         })
@@ -46,6 +51,11 @@ impl Settings {
     /// What the files say.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The roles' prompts.
+    pub fn prompts(&self) -> &PromptSet {
+        &self.prompts
     }
 
     /// What someone should look at.
@@ -61,6 +71,7 @@ impl Settings {
     pub fn router(&self, observer: Arc<dyn Observer>) -> Result<Router, RouterError> {
         let mut builder = Router::builder(&self.config)
             .observer(observer)
+            .prompts(self.prompts.clone())
             .seed(fastrand::u64(..));
         for provider in self.config.providers.values() {
             let made = endpoints::provider(provider, &self.config, &self.folder)?;
@@ -68,4 +79,28 @@ impl Settings {
         }
         Ok(builder.build()?)
     }
+}
+
+/// The prompts of all roles, from the files beside the configuration.
+fn prompts(
+    sources: &[SourceFile],
+    config: &Config,
+    env: &dyn Fn(&str) -> Option<String>,
+    folder: &Path,
+) -> Result<PromptSet, SettingsError> {
+    let roster = |role: &evenkeel_roster::RoleConfig| -> Vec<ModelId> {
+        role.rungs.iter().map(|rung| rung.model.clone()).collect()
+    };
+    let rosters = config
+        .roles
+        .iter()
+        .map(|(name, role)| (name.clone(), roster(role)))
+        .collect::<BTreeMap<_, _>>();
+    let prompts = evenkeel_prompts::load(&Sources {
+        files: sources,
+        rosters: &rosters,
+        env,
+        read: &|path| files::read_prompt(folder, path),
+    })?;
+    Ok(prompts)
 }
