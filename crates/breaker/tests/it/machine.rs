@@ -91,7 +91,7 @@ impl Plain {
         self.outcomes.clear();
         (self.trials_out, self.trials_succeeded) = (0, 0);
         if state == State::Closed {
-            self.newest = (self.now / 10).max(self.newest + 1);
+            self.newest = self.newest.max(self.now / 10);
         }
         self.entered = Some(state);
     }
