@@ -41,7 +41,7 @@ impl Figures {
             };
             println!(
                 "{group}: {DEFAULT}: {own:.1} ns, {:.1} times as fast as the fastest peer ({peer}, {best:.1} ns; \
-                 goal {goal}), {:.2} of an uncontended lock and unlock ({floor:.1} ns)",
+                 goal {goal}), {:.2} of a lock and unlock of a std mutex ({floor:.1} ns)",
                 best / own,
                 own / floor,
             );
