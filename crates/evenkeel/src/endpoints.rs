@@ -2,11 +2,17 @@
 
 use crate::RouterError;
 use crate::key::{FileKey, FixedKey};
-use async_trait::async_trait;
 use evenkeel_chaos::{Behaviour, Fault, Latency, Simulated};
-use evenkeel_core::{ChatResponse, Class, EventStream, Failure, KeySource, Provider, ProviderCall};
-use evenkeel_providers::{Client, ClientConfig};
+use evenkeel_core::{KeySource, Provider};
+use evenkeel_providers::{
+    Client, ClientConfig, ClientOptions, Dialect as WireDialect, Limits, ModelOptions, Proxy,
+    Server,
+};
 use evenkeel_roster::{Config, Dialect, ProviderConfig, SimulatedModelConfig};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::ExposeSecret;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,42 +26,15 @@ pub(crate) fn provider(
     all: &Config,
     folder: &Path,
 ) -> Result<Arc<dyn Provider>, RouterError> {
-    match config.dialect {
-        Dialect::OpenAi => openai(config, folder),
-        Dialect::Simulated => Ok(simulated(config, all)),
-        Dialect::Unavailable(name) => Ok(Arc::new(Unspoken(name))),
-        _ => Ok(Arc::new(Unspoken("of another version"))),
-    }
-}
-
-/// A provider whose dialect this version does not speak. A call that comes to
-/// it goes on to the next rung, and the router sets the model aside.
-#[derive(Debug)]
-struct Unspoken(&'static str);
-
-impl Unspoken {
-    fn failure(&self) -> Failure {
-        let message = format!("dialect `{}` is not spoken by this version", self.0);
-        Failure::new(Class::ModelGone, message)
-    }
-}
-
-#[async_trait]
-impl Provider for Unspoken {
-    async fn complete(&self, _: ProviderCall) -> Result<ChatResponse, Failure> {
-        Err(self.failure())
-    }
-
-    async fn stream(&self, _: ProviderCall) -> Result<EventStream, Failure> {
-        Err(self.failure())
-    }
-}
-
-fn openai(config: &ProviderConfig, folder: &Path) -> Result<Arc<dyn Provider>, RouterError> {
+    let dialect = match config.dialect {
+        Dialect::Simulated => return Ok(simulated(config, all)),
+        spoken => WireDialect::named(spoken.as_str()),
+    };
     let wrong = |message: String| RouterError::Provider {
         provider: config.name.clone(),
         message,
     };
+    let dialect = dialect.ok_or_else(|| wrong("its dialect is not spoken".to_owned()))?;
     let base_url = config
         .base_url
         .clone()
@@ -64,14 +43,87 @@ fn openai(config: &ProviderConfig, folder: &Path) -> Result<Arc<dyn Provider>, R
         Some(file) => Arc::new(FileKey::new(folder.join(file))),
         None => Arc::new(FixedKey(config.api_key.clone())),
     };
-    let client = Client::new(ClientConfig {
-        dialect: evenkeel_providers::Dialect::OpenAi,
+    let options = options(config, all, folder).map_err(&wrong)?;
+    let config = ClientConfig {
+        dialect,
         base_url,
         key,
         propagate: config.propagate,
-    })
-    .map_err(|error| wrong(error.to_string()))?;
+    };
+    let client = Client::with_options(config, options).map_err(|e| wrong(e.to_string()))?;
     Ok(Arc::new(client))
+}
+
+fn options(config: &ProviderConfig, all: &Config, folder: &Path) -> Result<ClientOptions, String> {
+    let said = |key: &'static str| move |error: &dyn Display| format!("`{key}`: {error}");
+    let key_header = config.key_header.as_ref().map(|name| name.parse());
+    let key_header = key_header.transpose().map_err(|e| said("key_header")(&e))?;
+    let proxy = config.proxy.as_ref();
+    let proxy = proxy.map(|url| Proxy::new(url.expose_secret())).transpose();
+    let root_certificates = match &config.ca_file {
+        Some(file) => {
+            let file = folder.join(file);
+            let read = std::fs::read(&file);
+            Some(read.map_err(|e| format!("`ca_file` {}: {e}", file.display()))?)
+        }
+        None => None,
+    };
+    let usual = Limits::default();
+    let count = |asked: Option<u32>, usual: usize| {
+        asked.map_or(usual, |n| usize::try_from(n).unwrap_or(usual))
+    };
+    Ok(ClientOptions {
+        server: config.server.and_then(Server::named),
+        api_version: config.api_version.clone(),
+        key_header,
+        headers: headers(config)?,
+        models: models(config, all),
+        limits: Limits {
+            max_connections: count(config.connections.max, usual.max_connections),
+            max_idle_connections: count(config.connections.max_idle, usual.max_idle_connections),
+            ..usual
+        },
+        idle: config.connections.idle,
+        root_certificates,
+        proxy: proxy.map_err(|e| e.to_string())?,
+        ..ClientOptions::default()
+    })
+}
+
+/// The headers of the configuration, whose values never show.
+fn headers(config: &ProviderConfig) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &config.headers {
+        let unusable = || format!("`headers`: `{name}` cannot be sent");
+        let value = HeaderValue::from_str(value.expose_secret());
+        let mut value = value.map_err(|_| unusable())?;
+        value.set_sensitive(true);
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable())?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// What is known of a provider's models: what their entry says of the wire, and
+/// what the registry says of them.
+fn models(config: &ProviderConfig, all: &Config) -> BTreeMap<String, ModelOptions> {
+    let mut models: BTreeMap<String, ModelOptions> = BTreeMap::new();
+    for (name, wire) in &config.models {
+        let options = ModelOptions {
+            api_version: wire.api_version.clone(),
+            fixed_sampling: wire.fixed_sampling,
+            max_output_tokens: None,
+        };
+        models.insert(name.clone(), options);
+    }
+    let own = |id: &evenkeel_core::ModelId| id.provider() == config.name;
+    for model in all.models.values().filter(|model| own(&model.id)) {
+        if let Some(tokens) = model.max_output_tokens {
+            let options = models.entry(model.id.model().to_owned()).or_default();
+            options.max_output_tokens = Some(tokens);
+        }
+    }
+    models
 }
 
 fn simulated(config: &ProviderConfig, all: &Config) -> Arc<dyn Provider> {
@@ -99,4 +151,26 @@ fn behaviour(config: &SimulatedModelConfig) -> Behaviour {
         return healthy.with_fault(error).with_error_rate(config.error_rate);
     }
     healthy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every dialect and preset of the files is one of the client's.
+    #[test]
+    fn the_words_of_the_files_are_those_of_the_client() {
+        for dialect in Dialect::ALL
+            .into_iter()
+            .filter(|d| *d != Dialect::Simulated)
+        {
+            assert!(
+                WireDialect::named(dialect.as_str()).is_some(),
+                "{dialect:?}"
+            );
+        }
+        for preset in evenkeel_roster::preset_servers() {
+            assert!(Server::named(preset).is_some(), "{preset}");
+        }
+    }
 }

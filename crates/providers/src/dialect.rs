@@ -77,6 +77,17 @@ impl Dialect {
         }
     }
 
+    /// The path that stands for none in a base address, as the vendor's own
+    /// client adds it.
+    pub(crate) const fn usual_path(self, server: Server) -> &'static str {
+        match (self, server) {
+            (Self::OpenAi, Server::Azure) => "/openai/v1",
+            (Self::OpenAi, _) => "",
+            (Self::Anthropic | Self::Mistral, _) => "/v1",
+            (Self::Gemini, _) => "/v1beta",
+        }
+    }
+
     /// Where `model` is asked, behind the base address.
     pub(crate) fn target(self, model: &str, stream: bool) -> Target {
         let path = match self {

@@ -81,7 +81,7 @@ impl Endpoint {
         let (path, deployments) = match options.api_version.as_ref().filter(|_| azure) {
             _ if path.contains("/deployments/") => (path.to_owned(), None),
             Some(version) => (deployments_path(path), Some(version.clone())),
-            None if azure && path.is_empty() => ("/openai/v1".to_owned(), None),
+            None if path.is_empty() => (dialect.usual_path(server).to_owned(), None),
             None => (path.to_owned(), None),
         };
         let endpoint = Self {
@@ -249,6 +249,12 @@ mod tests {
         let vertex =
             "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google";
         for (dialect, base, stream, expected) in [
+            (
+                Dialect::Anthropic,
+                "https://api.anthropic.com",
+                true,
+                "/v1/messages",
+            ),
             (
                 Dialect::Anthropic,
                 "https://api.anthropic.com/v1",

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use crate::config::{Config, RoleConfig, RungConfig};
 use crate::model::{ModelConfig, SimulatedModelConfig};
 use crate::provider::{Dialect, ProviderConfig};
-use crate::written::{BUILT_IN, OPENAI_KEY, Written, WrittenFallback, WrittenRoster, built_in};
+use crate::written::{Preset, Written, WrittenFallback, WrittenRoster};
 use evenkeel_document::{Findings, Place, nearest};
 
 /// A configuration, and where its models are first named.
@@ -180,20 +180,24 @@ fn assemble_providers(
             continue;
         }
         if !providers.contains_key(name) {
-            let Some(mut provider) = built_in(name) else {
+            let Some(preset) = Preset::built_in(name) else {
                 refuse_provider(id, place, written, findings);
                 continue;
             };
+            let mut provider = preset.provider(name);
             provider.breaker = written.shared.breaker.clone();
             provider.retry_budget = written.shared.retry_budget.clone();
             providers.insert(name.to_owned(), provider);
         }
         if let Some(provider) = providers.get_mut(name) {
-            let own_access = written.providers.get(name).is_some_and(|p| p.own_access);
-            if built_in(name).is_some() && !own_access {
-                fill_key(provider, place, env, findings);
+            let entry = written.providers.get(name);
+            let preset = match entry {
+                Some(entry) => entry.preset.filter(|_| !entry.own_access),
+                None => Preset::built_in(name),
+            };
+            if let Some(preset) = preset {
+                fill_key(provider, preset, place, env, findings);
             }
-            warn_unavailable(provider, place, findings);
         }
     }
     providers
@@ -201,7 +205,11 @@ fn assemble_providers(
 
 fn refuse_provider(id: &ModelId, place: &Place, written: &Written<'_>, findings: &mut Findings) {
     let name = id.provider();
-    let known = written.providers.keys().map(String::as_str).chain(BUILT_IN);
+    let known = written
+        .providers
+        .keys()
+        .map(String::as_str)
+        .chain(Preset::built_in_names());
     let how = nearest(name, known).map_or_else(
         || format!("configure it in evenkeel.toml, [providers.{name}]"),
         |meant| {
@@ -214,36 +222,28 @@ fn refuse_provider(id: &ModelId, place: &Place, written: &Written<'_>, findings:
     findings.error(place, message, Some(how));
 }
 
-/// The key of the built-in `openai`, which only goes to its own address.
+/// The usual key of a known provider, which only goes to its own address.
 fn fill_key(
     provider: &mut ProviderConfig,
+    preset: &Preset,
     place: &Place,
     env: &dyn Fn(&str) -> Option<String>,
     findings: &mut Findings,
 ) {
-    if provider.dialect != Dialect::OpenAi {
+    let [first, ..] = preset.key_variables else {
         return;
-    }
-    let key = env(OPENAI_KEY).filter(|key| key.bytes().all(|b| b.is_ascii_graphic()));
-    if let Some(key) = key.filter(|key| !key.is_empty()) {
+    };
+    let usable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
+    let mut keys = preset.key_variables.iter().filter_map(|name| env(name));
+    if let Some(key) = keys.find(usable) {
         provider.api_key = Some(SecretString::from(key));
     } else {
         let message = format!(
-            "{OPENAI_KEY} holds no key: `{}` will refuse every call",
+            "{first} holds no key: `{}` will refuse every call",
             provider.name
         );
         let how = format!("set it, or api_key in [providers.{}]", provider.name);
         findings.warning(place, message, Some(how));
-    }
-}
-
-fn warn_unavailable(provider: &ProviderConfig, place: &Place, findings: &mut Findings) {
-    if let Dialect::Unavailable(dialect) = provider.dialect {
-        let message = format!(
-            "provider `{}`: its dialect, `{dialect}`, is not available in this version; its rungs are skipped",
-            provider.name
-        );
-        findings.warning(place, message, None);
     }
 }
 

@@ -19,5 +19,6 @@ pub use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,
     RolePolicy, Signal,
 };
-pub use crate::provider::{Dialect, ProviderConfig};
+pub use crate::provider::{ConnectionPolicy, Dialect, ProviderConfig, WireConfig};
+pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};

@@ -3,7 +3,6 @@
 use anyhow::bail;
 use evenkeel::Settings;
 use evenkeel::core::NoObserver;
-use evenkeel::roster::Dialect;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,16 +36,6 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
             );
         };
         write!(out, "{explanation}")?;
-        for rung in &explanation.rungs {
-            let provider = settings.config().providers.get(rung.model.provider());
-            if let Some(Dialect::Unavailable(dialect)) = provider.map(|p| p.dialect) {
-                let model = &rung.model;
-                writeln!(
-                    out,
-                    "  {model} is passed over: this version does not speak `{dialect}`"
-                )?;
-            }
-        }
     }
     router.shutdown().await;
     Ok(ExitCode::SUCCESS)

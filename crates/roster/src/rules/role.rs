@@ -6,7 +6,6 @@ use super::waivers::Waivers;
 use crate::assemble::Draft;
 use crate::config::{RoleConfig, RungConfig};
 use crate::policy::RolePolicy;
-use crate::provider::Dialect;
 use crate::written::{WrittenFallback, WrittenPolicy, WrittenRoster};
 use evenkeel_document::{Findings, Place};
 
@@ -223,10 +222,6 @@ impl RoleCheck<'_, '_> {
             let model = config.models.get(&rung.model);
             model.is_some_and(|model| model.is_past_eol(today))
         };
-        let unavailable = |rung: &RungConfig| {
-            let provider = config.providers.get(rung.model.provider());
-            provider.is_some_and(|p| matches!(p.dialect, Dialect::Unavailable(_)))
-        };
         let rungs = &self.role.rungs;
         if !self.roster.complete {
             return;
@@ -234,10 +229,6 @@ impl RoleCheck<'_, '_> {
         if rungs.iter().all(past) {
             let message = "every model of this roster is past its end of life".to_owned();
             self.findings.error(&self.roster.role, message, None);
-        } else if rungs.iter().all(|rung| past(rung) || unavailable(rung)) {
-            let message =
-                "no rung of this role can be asked by this version: its calls will fail".to_owned();
-            self.findings.warning(&self.roster.role, message, None);
         }
     }
 }

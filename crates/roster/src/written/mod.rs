@@ -1,7 +1,9 @@
 //! The written form of each part of a configuration: which keys it has and what they mean.
 
+mod access;
 mod guard;
 mod policy;
+mod preset;
 mod provider;
 mod registry;
 mod roster;
@@ -10,7 +12,9 @@ mod server;
 use std::collections::BTreeMap;
 
 pub(crate) use self::policy::WrittenPolicy;
-pub(crate) use self::provider::{BUILT_IN, OPENAI_KEY, SharedTables, WrittenProvider, built_in};
+pub(crate) use self::preset::Preset;
+pub use self::preset::preset_servers;
+pub(crate) use self::provider::{SharedTables, WrittenProvider};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::roster::{WrittenFallback, WrittenRoster};
 

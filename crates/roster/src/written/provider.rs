@@ -1,41 +1,15 @@
 //! `[providers.NAME]`, and the providers that need no entry.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use secrecy::SecretString;
-
+use super::access::{read_access, read_version};
+use super::check_name;
 use super::guard::{check, read_breaker, read_cooldown, read_limits, read_retry_budget};
-use super::{check_key, check_name};
+use super::preset::Preset;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 use crate::model::{DEFAULT_CONCURRENCY, SimulatedModelConfig};
-use crate::provider::{Dialect, ProviderConfig};
+use crate::provider::{Dialect, ProviderConfig, WireConfig};
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign};
-
-/// Names of the providers that need no entry.
-pub(crate) const BUILT_IN: [&str; 4] = ["openai", "anthropic", "google", "mistral"];
-
-/// Words that `dialect` knows and this version does not speak.
-const LATER: [&str; 3] = ["anthropic", "gemini", "mistral"];
-
-/// The environment variable with the key of the built-in `openai`.
-pub(crate) const OPENAI_KEY: &str = "OPENAI_API_KEY";
-
-/// A provider that needs no entry.
-pub(crate) fn built_in(name: &str) -> Option<ProviderConfig> {
-    let dialect = match name {
-        "openai" => Dialect::OpenAi,
-        "anthropic" => Dialect::Unavailable("anthropic"),
-        "google" => Dialect::Unavailable("gemini"),
-        "mistral" => Dialect::Unavailable("mistral"),
-        _ => return None,
-    };
-    let mut provider = ProviderConfig::new(name, dialect);
-    if dialect == Dialect::OpenAi {
-        provider.base_url = Some("https://api.openai.com/v1".to_owned());
-    }
-    Some(provider)
-}
 
 /// The tables at the top of `evenkeel.toml` that providers and models start from.
 #[derive(Clone)]
@@ -49,6 +23,8 @@ pub(crate) struct SharedTables {
 /// A configured provider.
 pub(crate) struct WrittenProvider {
     pub(crate) provider: ProviderConfig,
+    /// What is known of it by name.
+    pub(crate) preset: Option<&'static Preset>,
     /// What its models start from.
     pub(crate) shared: SharedTables,
     pub(crate) models: BTreeMap<String, WrittenModel>,
@@ -124,176 +100,100 @@ fn read_provider(
     findings: &mut Findings,
 ) -> WrittenProvider {
     let mut table = TableReader::new(scope.clone(), findings);
-    let mut provider = built_in(name).unwrap_or_else(|| ProviderConfig::new(name, Dialect::OpenAi));
-    read_dialect(&mut table, &mut provider);
+    let (mut provider, preset) = read_kind(&mut table, name);
     let own_access = read_access(&mut table, &mut provider);
     assign(&mut provider.propagate, table.flag("propagate"));
     let mut own = shared.clone();
     own.read(&mut table, &[root, scope], true);
     provider.breaker = own.breaker.clone();
     provider.retry_budget = own.retry_budget.clone();
-    let simulated = provider.dialect == Dialect::Simulated;
     let mut models = BTreeMap::new();
     for (model, inner) in table.named_tables("models") {
         let layers = [root, scope, &inner];
-        let written = read_model(inner.clone(), &layers, &own, simulated, table.findings);
+        let (written, wire) = read_model(inner.clone(), &layers, &own, &provider, table.findings);
+        if wire != WireConfig::default() {
+            provider.models.insert(model.to_owned(), wire);
+        }
         models.insert(model.to_owned(), written);
     }
     table.finish();
     WrittenProvider {
         provider,
+        preset,
         shared: own,
         models,
         own_access,
     }
 }
 
-fn read_dialect(table: &mut TableReader<'_, '_>, provider: &mut ProviderConfig) {
-    if !table.has("dialect") {
-        table.know("dialect");
-        if built_in(&provider.name).is_none() {
-            let at = table.scope().place.clone();
-            let how = "write dialect = \"openai\" or \"simulated\"".to_owned();
-            table
-                .findings
-                .error(&at, "dialect is missing".to_owned(), Some(how));
-        }
-        return;
-    }
-    let mut words = vec![
-        ("openai", Dialect::OpenAi),
-        ("simulated", Dialect::Simulated),
-    ];
-    words.extend(LATER.map(|word| (word, Dialect::Unavailable(word))));
-    let Some(dialect) = table.word("dialect", &words) else {
-        return;
-    };
-    if let Dialect::Unavailable(word) = dialect {
-        let message = format!("dialect `{word}` is not available in this version");
-        let how = "use `openai` or `simulated`".to_owned();
-        table
-            .findings
-            .error(&table.place("dialect"), message, Some(how));
-    }
-    if dialect != provider.dialect {
-        provider.base_url = None;
-    }
-    provider.dialect = dialect;
-}
-
-/// Reads address and key; true if any of them is the provider's own.
-fn read_access(table: &mut TableReader<'_, '_>, provider: &mut ProviderConfig) -> bool {
-    const KEYS: [&str; 3] = ["base_url", "api_key", "api_key_file"];
-    let own = KEYS.iter().any(|key| table.has(key));
-    let url = table.text("base_url");
-    let key = table.text("api_key");
-    let key_file = table.text("api_key_file");
-    if provider.dialect == Dialect::Simulated {
-        for unused in KEYS
-            .into_iter()
-            .filter(|key| table.has(key))
-            .collect::<Vec<_>>()
-        {
-            let message = "a simulated provider has none".to_owned();
+/// Reads `preset` and `dialect`: what kind of provider it is.
+fn read_kind(
+    table: &mut TableReader<'_, '_>,
+    name: &str,
+) -> (ProviderConfig, Option<&'static Preset>) {
+    let chosen = table.word("preset", &Preset::words());
+    let words = Dialect::ALL.map(|dialect| (dialect.as_str(), dialect));
+    let dialect = table.word("dialect", &words);
+    let preset = chosen.or_else(|| Preset::built_in(name).filter(|_| !table.has("preset")));
+    match (preset, dialect) {
+        (Some(preset), Some(dialect)) if dialect != preset.dialect && chosen.is_some() => {
+            let message = format!(
+                "is `{}`, but preset `{}` speaks `{}`",
+                dialect.as_str(),
+                preset.name,
+                preset.dialect.as_str()
+            );
             let how = "remove it".to_owned();
             table
                 .findings
-                .error(&table.place(unused), message, Some(how));
+                .error(&table.place("dialect"), message, Some(how));
+            (preset.provider(name), Some(preset))
         }
-        return own;
-    }
-    if let Some(url) = url {
-        match checked_url(url) {
-            Ok(url) => provider.base_url = Some(url),
-            Err(message) => {
-                let how = "write e.g. `https://api.acme.test/v1`".to_owned();
+        // A built-in provider's name, but another kind of provider.
+        (Some(preset), Some(dialect)) if dialect != preset.dialect => {
+            (ProviderConfig::new(name, dialect), None)
+        }
+        (Some(preset), _) => (preset.provider(name), Some(preset)),
+        (None, Some(dialect)) => (ProviderConfig::new(name, dialect), None),
+        (None, None) => {
+            if !table.has("dialect") && !table.has("preset") {
+                let at = table.scope().place.clone();
+                let how =
+                    "write e.g. dialect = \"openai\", or preset = \"groq\" for a known provider";
                 table
                     .findings
-                    .error(&table.place("base_url"), message, Some(how));
+                    .error(&at, "dialect is missing".to_owned(), Some(how.to_owned()));
             }
+            (ProviderConfig::new(name, Dialect::OpenAi), None)
         }
     }
-    if provider.dialect == Dialect::OpenAi && provider.base_url.is_none() && !table.has("base_url")
-    {
-        let at = table.scope().place.clone();
-        let how = "write the address up to and with the version, e.g. `https://api.acme.test/v1`";
-        table
-            .findings
-            .error(&at, "base_url is missing".to_owned(), Some(how.to_owned()));
-    }
-    if let Some(key) = key {
-        let variables = table.variables("api_key");
-        if check_key(key, variables, &table.place("api_key"), table.findings) {
-            provider.api_key = Some(SecretString::from(key));
-        }
-    }
-    if let Some(path) = key_file {
-        if path.is_empty() {
-            let message = "is empty, expected a path".to_owned();
-            table
-                .findings
-                .error(&table.place("api_key_file"), message, None);
-        }
-        if table.has("api_key") {
-            let message = "api_key is there too".to_owned();
-            let how = "keep one of them".to_owned();
-            table
-                .findings
-                .error(&table.place("api_key_file"), message, Some(how));
-        }
-        provider.api_key_file = Some(PathBuf::from(path));
-    }
-    own
-}
-
-/// The address without its trailing slash, or what is wrong with it.
-fn checked_url(text: &str) -> Result<String, String> {
-    if text.contains('@') {
-        // Not shown: what stands before the @ may be a password.
-        return Err("holds a user name or password; use api_key for it".to_owned());
-    }
-    let uri: http::Uri = text
-        .parse()
-        .map_err(|error| format!("`{text}` is not an address: {error}"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err(format!("`{text}` begins with neither http:// nor https://"));
-    }
-    let host = uri.host().unwrap_or_default();
-    if host.is_empty() {
-        return Err(format!("`{text}` names no host"));
-    }
-    let has_port = uri
-        .authority()
-        .is_some_and(|a| a.as_str().len() > host.len());
-    if has_port && uri.port_u16().is_none() {
-        return Err(format!("`{text}` has a port that is no number up to 65535"));
-    }
-    if uri.query().is_some() || text.contains('#') {
-        return Err(format!(
-            "`{text}` has a query or fragment, but paths are appended to it"
-        ));
-    }
-    Ok(text.trim_end_matches('/').to_owned())
 }
 
 fn read_model(
     scope: Scope<'_>,
     layers: &[&Scope<'_>],
     shared: &SharedTables,
-    simulated: bool,
+    provider: &ProviderConfig,
     findings: &mut Findings,
-) -> WrittenModel {
+) -> (WrittenModel, WireConfig) {
     let place = scope.place.clone();
     let mut table = TableReader::new(scope, findings);
     let mut own = shared.clone();
     own.read(&mut table, layers, false);
-    let simulated = simulated.then(|| read_simulated(&mut table));
+    let is_simulated = provider.dialect == Dialect::Simulated;
+    let simulated = is_simulated.then(|| read_simulated(&mut table));
+    let mut wire = WireConfig::default();
+    if !is_simulated {
+        wire.api_version = read_version(&mut table, provider.dialect, provider.server);
+        assign(&mut wire.fixed_sampling, table.flag("fixed_sampling"));
+    }
     table.finish();
-    WrittenModel {
+    let model = WrittenModel {
         place,
         shared: own,
         simulated,
-    }
+    };
+    (model, wire)
 }
 
 fn read_simulated(table: &mut TableReader<'_, '_>) -> SimulatedModelConfig {

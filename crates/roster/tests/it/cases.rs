@@ -241,6 +241,72 @@ primary = 'openai/m'
     assert!(own.providers["openai"].api_key.is_none());
 }
 
+/// A preset gives address, dialect, server and the usual key; each can be had
+/// otherwise.
+#[test]
+fn a_known_provider_needs_its_name_only() {
+    let text = "=== evenkeel.toml
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+evaluation_window_seconds = 10
+primary = 'fast/m'
+fallbacks = [{ model = 'near/m' }, { model = 'google/m' }, { model = 'deploy/m' }]
+allow_unqualified = true
+[providers.fast]
+preset = 'groq'
+headers = { X-Title = 'harbour' }
+proxy = 'http://proxy.test:3128'
+connections = { max = 8, idle_ms = 9000 }
+models.m = { fixed_sampling = true }
+[providers.near]
+preset = 'vllm'
+base_url = 'http://gpu-1:8000/v1'
+[providers.deploy]
+preset = 'azure'
+base_url = 'https://acme.openai.azure.com'
+api_version = '2024-10-21'
+api_key = 'k-azure'
+";
+    let env = |name: &str| match name {
+        "GROQ_API_KEY" => Some("gsk-usual".to_owned()),
+        "GOOGLE_API_KEY" => Some("aiza-usual".to_owned()),
+        _ => None,
+    };
+    let files = crate::folder::split(text);
+    let loaded = evenkeel_roster::load(&files, &env, crate::folder::TODAY).unwrap();
+    let providers = &loaded.config.providers;
+    let key = |name: &str| {
+        let key = providers[name].api_key.as_ref();
+        key.map(|key| key.expose_secret().to_owned())
+    };
+    let fast = &providers["fast"];
+    assert_eq!(fast.dialect, Dialect::OpenAi);
+    assert_eq!(fast.server, Some("groq"));
+    assert_eq!(
+        fast.base_url.as_deref(),
+        Some("https://api.groq.com/openai/v1")
+    );
+    assert_eq!(key("fast").as_deref(), Some("gsk-usual"));
+    assert_eq!(fast.headers["x-title"].expose_secret(), "harbour");
+    assert_eq!(fast.connections.max, Some(8));
+    assert!(fast.models["m"].fixed_sampling);
+    let shown = format!("{fast:?}");
+    assert!(!shown.contains("harbour") && !shown.contains("gsk-usual"));
+    let near = &providers["near"];
+    assert_eq!(
+        (near.server, near.base_url.as_deref()),
+        (Some("vllm"), Some("http://gpu-1:8000/v1"))
+    );
+    assert_eq!(key("near"), None);
+    assert_eq!(providers["google"].dialect, Dialect::Gemini);
+    assert_eq!(key("google").as_deref(), Some("aiza-usual"));
+    assert_eq!(
+        providers["deploy"].api_version.as_deref(),
+        Some("2024-10-21")
+    );
+}
+
 /// Scores beside a `primary_score` are in its unit; capability follows unless stated.
 #[test]
 fn scores_become_ratios_and_capability_follows_them() {

@@ -114,10 +114,7 @@ fn the_manifests_people_already_have_load_as_they_stand() {
     );
     assert_eq!(intake.rungs[1].quality_score, Some(0.93));
     assert_eq!(config.providers["openai"].dialect, Dialect::OpenAi);
-    assert_eq!(
-        config.providers["mistral"].dialect,
-        Dialect::Unavailable("mistral")
-    );
+    assert_eq!(config.providers["mistral"].dialect, Dialect::Mistral);
 }
 
 #[test]
