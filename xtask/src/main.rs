@@ -7,6 +7,7 @@
 
 mod bench;
 mod ci;
+mod clients;
 mod deny;
 mod failover16;
 mod gateway;
@@ -49,6 +50,8 @@ enum Task {
     /// Load against running gateways
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// The official SDKs against the chaos upstream, every dialect; exit 77 when they can't be installed
+    Clients,
     /// Two real models behind the gateway, the official `OpenAI` SDK in front; exit 77 when they can't be installed
     Real(real::Args),
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::Loom(args) => loom::run(&args),
         Task::Failover16(args) => failover16::run(args),
         Task::Bench(bench) => bench::run(bench),
+        Task::Clients => clients::run(),
         Task::Real(args) => real::run(&args),
     };
     match outcome {

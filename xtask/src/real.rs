@@ -96,7 +96,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 }
 
 /// Runs a setup script; what it printed.
-fn setup(script: &str) -> Result<String> {
+///
+/// # Errors
+/// [`CannotRun`] when it fails.
+pub(crate) fn setup(script: &str) -> Result<String> {
     println!("==> {script}");
     let output = Command::new("bash")
         .arg(workspace::root().join(script))
@@ -130,7 +133,7 @@ fn serve_words(model: &Model, serve_lines: &str) -> Result<Vec<String>> {
 }
 
 /// A script of real/clients, under the Python that its setup made.
-fn client(python: &str, script: &str) -> Command {
+pub(crate) fn client(python: &str, script: &str) -> Command {
     let mut command = Command::new(python);
     command.arg(workspace::root().join("real/clients").join(script));
     command

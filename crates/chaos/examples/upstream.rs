@@ -2,7 +2,9 @@
 //! where `/v1/chat/completions` is Mistral's. The model's name says what
 //! happens: `chat` answers, `status-503` fails so, and see below.
 //!
-//!     cargo run -p evenkeel-chaos --example upstream -- 18060
+//! ```sh
+//! cargo run -p evenkeel-chaos --example upstream -- 18060
+//! ```
 
 use evenkeel_chaos::{Behaviour, Dialect, Fault, Upstream, UpstreamConfig};
 use std::io::Write;
