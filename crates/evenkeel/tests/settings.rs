@@ -1,7 +1,10 @@
 //! From files to answers.
 
+use evenkeel::core::ModelId;
 use evenkeel::core::NoObserver;
+use evenkeel::prompts::Mode;
 use evenkeel::{CallContext, ChatRequest, Settings, SettingsError};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,27 +45,64 @@ async fn a_folder_gives_a_router_that_answers() {
     router.shutdown().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_rung_whose_dialect_is_not_spoken_is_passed_over() {
+/// A folder of one role over a simulated model, with this `prompts.toml`.
+fn prompted(prompts: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let ranked = r#"
-        [agent_roles.planner]
-        primary = "anthropic/claude"
-        fallbacks = [{ model = "sim/small", rank = 1 }]
-    "#;
-    std::fs::write(folder.path().join("policy.toml"), POLICY).unwrap();
-    std::fs::write(folder.path().join("roster.toml"), ranked).unwrap();
-    let main = "[providers.sim]\ndialect = \"simulated\"\n";
-    std::fs::write(folder.path().join("evenkeel.toml"), main).unwrap();
+    for (name, text) in [
+        ("policy.toml", POLICY),
+        (
+            "roster.toml",
+            "[agent_roles.planner]\nprimary = \"sim/big\"\nfallbacks = []\n",
+        ),
+        (
+            "evenkeel.toml",
+            "[providers.sim]\ndialect = \"simulated\"\n",
+        ),
+        ("prompts.toml", prompts),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+const VARIANTS: &str = "[planner.system_prompt_variants]\ndefault = \"prompts/planner.txt\"\n";
+
+#[test]
+fn prompts_are_read_beside_the_files_that_name_them() {
+    let folder = prompted(VARIANTS);
+    let missing = Settings::load(folder.path()).unwrap_err().to_string();
+    assert!(
+        missing.contains("prompts/planner.txt") && missing.contains("does not exist"),
+        "{missing}"
+    );
+    std::fs::create_dir(folder.path().join("prompts")).unwrap();
+    std::fs::write(
+        folder.path().join("prompts/planner.txt"),
+        "Plan with {{model}}.",
+    )
+    .unwrap();
     let settings = Settings::load(folder.path()).unwrap();
-    let router = settings.router(Arc::new(NoObserver)).unwrap();
-    let answer = router
-        .complete("planner", ChatRequest::user("hi"), CallContext::default())
-        .await
-        .unwrap();
-    assert_eq!(answer.meta.model_id.as_str(), "sim/small");
-    assert_eq!(answer.meta.fallback_reason, Some("model_gone"));
-    router.shutdown().await;
+    let model = ModelId::new("sim/big").unwrap();
+    let prompt = settings
+        .prompts()
+        .for_rung("planner", &model, Mode::Full, &BTreeMap::new());
+    assert_eq!(prompt.unwrap().text, "Plan with big.");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_does_not_lead_out_of_the_folder() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("secret.txt"), "a secret").unwrap();
+    let folder = prompted(VARIANTS);
+    std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("prompts")).unwrap();
+    std::fs::write(elsewhere.path().join("planner.txt"), "a secret").unwrap();
+    let refused = Settings::load(folder.path()).unwrap_err().to_string();
+    assert!(
+        refused.contains("leads out of the config folder"),
+        "{refused}"
+    );
+    assert!(!refused.contains("a secret"), "{refused}");
 }
 
 #[test]

@@ -384,10 +384,14 @@ impl Assembly<'_> {
 /// What the model can be asked for JSON by, as the registry says or as is usual
 /// where its provider's dialect is spoken.
 fn support(model: &ModelConfig, provider: Option<&ProviderConfig>) -> ModelSupport {
-    let usual = match provider.map(|p| p.dialect) {
-        Some(Dialect::OpenAi | Dialect::Simulated) | None => SchemaDialect::OpenAiStrict,
-        Some(_) => SchemaDialect::None,
-    };
+    // Of OpenAI's dialect there are servers that enforce another subset.
+    let server = provider.and_then(|p| p.server.and_then(SchemaDialect::named));
+    let usual = server.unwrap_or_else(|| match provider.map(|p| p.dialect) {
+        Some(Dialect::Anthropic) => SchemaDialect::Anthropic,
+        Some(Dialect::Gemini) => SchemaDialect::Gemini,
+        Some(Dialect::Mistral) => SchemaDialect::Mistral,
+        _ => SchemaDialect::OpenAiStrict,
+    });
     let named = model.schema_dialect.and_then(SchemaDialect::named);
     let mut support = ModelSupport::of(named.unwrap_or(usual));
     if let Some(native) = model.json_schema {

@@ -88,7 +88,7 @@ impl Tailoring {
         if tailored.output != Output::Text || !tailored.tools.is_empty() {
             let adapted = self
                 .adapter
-                .adapt(&tailored, &at.model.support)
+                .adapt(&tailored, at.model.support)
                 .map_err(|_| Refusal::Lacks("schema"))?;
             adapted.apply(tailored.to_mut());
             holds_answer = adapted.holds_answer();

@@ -76,7 +76,7 @@ fn status_and_code(class: Class) -> (StatusCode, &'static str) {
         Class::ModelGone => (StatusCode::NOT_FOUND, "model_not_found"),
         Class::BadRequest => (StatusCode::BAD_REQUEST, "invalid_request"),
         Class::Malformed => (StatusCode::BAD_GATEWAY, "upstream_malformed"),
-        Class::Semantic => (StatusCode::BAD_GATEWAY, "upstream_empty"),
+        Class::Semantic => (StatusCode::BAD_GATEWAY, "upstream_invalid"),
         // Only a call whose caller has left ends so; the status is nginx's for it.
         Class::Cancelled => (client_closed_request(), "cancelled"),
     }

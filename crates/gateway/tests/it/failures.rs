@@ -70,7 +70,7 @@ async fn upstream_nonsense_is_an_error_never_an_answer() {
             "upstream_error",
         ),
         (Fault::NoChoices, "upstream_malformed", "upstream_error"),
-        (Fault::Empty, "upstream_empty", "upstream_empty"),
+        (Fault::Empty, "upstream_invalid", "upstream_invalid"),
         (Fault::ErrorIn200, "upstream_error", "upstream_error"),
         (Fault::GzipBomb, "upstream_malformed", "upstream_malformed"),
     ] {

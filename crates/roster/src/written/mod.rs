@@ -55,10 +55,8 @@ impl<'a> Written<'a> {
                 }
                 Part::Roster => written.read_rosters(&mut table),
                 Part::Models => written.read_models(&mut table),
-                Part::Prompts => {
-                    warn_of_prompts(&scope.place, findings);
-                    continue;
-                }
+                // Read by the prompts' own crate.
+                Part::Prompts => continue,
             }
             table.finish();
         }
@@ -85,9 +83,6 @@ impl<'a> Written<'a> {
         self.read_models(table);
         self.read_inline_roles(table, other(Part::Policy), other(Part::Roster));
         table.know("prompts");
-        if table.has("prompts") {
-            warn_of_prompts(&table.place("prompts"), table.findings);
-        }
     }
 
     fn read_defaults(&mut self, table: &mut TableReader<'a, '_>) {
@@ -152,11 +147,6 @@ impl<'a> Written<'a> {
             own.finish_knowing(&roster_keys(), "roster.toml");
         }
     }
-}
-
-fn warn_of_prompts(at: &Place, findings: &mut Findings) {
-    let message = "prompt variants are not used by this version".to_owned();
-    findings.warning(at, message, None);
 }
 
 fn refuse_second(table: &mut TableReader<'_, '_>, key: &str, other: Option<&Document>) {

@@ -50,11 +50,12 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Every file of a folder, in the order of their names.
+/// Every file of a folder, but not of the folders in it, in the order of their names.
 pub(crate) fn files_in(folder: &Path) -> Vec<SourceFile> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("the folder can be listed").path())
+        .filter(|path| path.is_file())
         .collect();
     paths.sort();
     paths

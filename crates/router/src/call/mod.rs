@@ -403,7 +403,7 @@ impl Call {
             permits: Some(permits),
             usage: None,
             adapted: Vec::new(),
-            tailored: tailored.clone(),
+            tailored,
         });
         if kind != AttemptKind::Retry {
             place.model.provider.retries.deposit(now);
@@ -419,7 +419,7 @@ impl Call {
             ended: None,
             outcome: AttemptOutcome::Running,
         }));
-        self.adapted(index, &tailored.notes);
+        self.adapted(index, &self.attempts[index].tailored.clone().notes);
         self.tell(
             now,
             EventKind::AttemptStarted {

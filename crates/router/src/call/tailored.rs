@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(super) struct ByRung {
     /// Text in and text out: only its length can keep it from a rung.
     is_plain: bool,
-    tailored: Vec<OnceLock<Result<Arc<Tailored>, Refusal>>>,
+    requests: Vec<OnceLock<Result<Arc<Tailored>, Refusal>>>,
     /// Whether the rung's window has refused it once and it was cut further.
     cut_again: Vec<bool>,
     /// The request of the next retry, after an answer that was not valid.
@@ -24,7 +24,7 @@ impl ByRung {
     pub(super) fn new(request: &ChatRequest, rungs: usize) -> Self {
         Self {
             is_plain: is_plain(request),
-            tailored: (0..rungs).map(|_| OnceLock::new()).collect(),
+            requests: (0..rungs).map(|_| OnceLock::new()).collect(),
             cut_again: vec![false; rungs],
             repair: vec![None; rungs],
         }
@@ -54,7 +54,7 @@ impl Call {
     /// The request as the rung is asked it, worked out once.
     fn tailored(&self, rung: usize) -> Result<&Arc<Tailored>, Refusal> {
         let worked_out =
-            self.tailoring.tailored[rung].get_or_init(|| self.tailor(rung, None).map(Arc::new));
+            self.tailoring.requests[rung].get_or_init(|| self.tailor(rung, None).map(Arc::new));
         worked_out.as_ref().map_err(|refusal| *refusal)
     }
 
@@ -182,7 +182,7 @@ impl Call {
             return false;
         }
         self.tailoring.cut_again[rung] = true;
-        self.tailoring.tailored[rung] = OnceLock::from(Ok(Arc::new(shorter)));
+        self.tailoring.requests[rung] = OnceLock::from(Ok(Arc::new(shorter)));
         self.planned = Some(Planned {
             rung,
             kind: AttemptKind::Retry,

@@ -546,15 +546,15 @@ async fn tools_get_names_that_the_provider_takes_and_their_own_back() {
         .collect();
     assert_eq!(names, ["weather/now"]);
     // In a stream as well, which is therefore held until it is whole.
-    let stream = stage
+    let call = stage
         .router
         .stream(ROLE, with_tool("weather/now"), CallContext::default());
-    let events: Vec<_> = stream.await.unwrap().collect().await;
-    let named = events.iter().any(|event| {
+    let events: Vec<_> = call.await.unwrap().collect().await;
+    let is_own = events.iter().any(|event| {
         matches!(event, Ok(StreamEvent::Delta(evenkeel_core::Delta::ToolCallStart { name, .. }))
             if name == "weather/now")
     });
-    assert!(named, "{events:?}");
+    assert!(is_own, "{events:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -590,6 +590,9 @@ async fn a_rung_that_lacks_tools_is_passed_over() {
 fn every_schema_dialect_of_the_registry_is_one_of_the_adapters() {
     for name in evenkeel_roster::SCHEMA_DIALECTS {
         let dialect = evenkeel_schema_adapter::Dialect::named(name);
-        assert_eq!(dialect.map(|d| d.as_str()), Some(name));
+        assert_eq!(
+            dialect.map(evenkeel_schema_adapter::Dialect::as_str),
+            Some(name)
+        );
     }
 }
