@@ -181,6 +181,23 @@ mod tests {
     }
 
     #[test]
+    fn a_point_is_the_step_of_the_tail() {
+        for p in [0.01, 0.2, 0.95] {
+            for n in [1, 2, 16, 130] {
+                for k in 0..=n {
+                    let step = obvious_tail(n, k, p) - obvious_tail(n, k + 1, p);
+                    let said = point(n as u64, k as u64, p);
+                    assert!(
+                        (said - step).abs() <= 1e-12 + 1e-10 * step,
+                        "n {n} k {k} p {p}: {said} {step}"
+                    );
+                }
+            }
+        }
+        assert_eq!(point(3, 4, 0.5), 0.0);
+    }
+
+    #[test]
     fn the_short_cut_says_what_the_tail_says() {
         for n in [50_u64, 5_000, 300_000, 2_000_000] {
             for (p, mean) in [(0.01, n / 100), (0.05, n / 20)] {

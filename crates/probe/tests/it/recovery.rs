@@ -54,6 +54,16 @@ fn in_first_stage() -> Recovery {
 }
 
 #[test]
+fn a_probe_is_fast_by_a_share_of_the_limit_it_is_given() {
+    for (latency, passes) in [(319, true), (320, false), (1_599, false)] {
+        let recovery = recovery(|c| c.restore_after = 1);
+        recovery.left(t0());
+        let step = recovery.probed(s(30), Some(ms(latency)), ms(400));
+        assert_eq!(step.is_some(), passes, "{latency} ms");
+    }
+}
+
+#[test]
 fn the_whole_way_back() {
     let recovery = recovery(|_| {});
     assert!(!recovery.benched() && !recovery.probes_wanted());
