@@ -114,7 +114,7 @@ impl Seats {
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
-    use super::{AtomicU64, SEATS, Seats};
+    use super::{AtomicU64, NONE, SEATS, Seats, claim_unless_seated, ever_taken, mine};
 
     #[test]
     fn the_lowest_free_seat_is_taken_until_there_is_none() {
@@ -133,5 +133,21 @@ mod tests {
             [seats.take(), seats.take(), seats.take()],
             [Some(1), Some(3), None]
         );
+    }
+
+    #[test]
+    fn a_thread_that_ends_gives_its_seat_to_those_that_come_after_it() {
+        for _ in 0..3 * SEATS {
+            let thread = std::thread::spawn(|| {
+                assert_eq!(mine(), NONE);
+                claim_unless_seated();
+                let seat = mine();
+                claim_unless_seated();
+                assert_eq!(mine(), seat);
+                seat
+            });
+            let seat = thread.join().unwrap();
+            assert!(seat < ever_taken() && ever_taken() <= SEATS, "{seat}");
+        }
     }
 }

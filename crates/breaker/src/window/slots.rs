@@ -116,7 +116,7 @@ impl Shares {
 
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
-    use super::{COUNT, COUNT_BITS, Ordering, Slots};
+    use super::{COUNT, COUNT_BITS, Ordering, Shares, Slots};
 
     #[test]
     fn a_full_count_stays_full() {
@@ -151,5 +151,16 @@ mod tests {
                 assert_eq!(owned.sum(&(first..=number)), shared.sum(&(first..=number)));
             }
         }
+    }
+
+    #[test]
+    fn a_thread_with_a_seat_counts_in_a_cell_of_its_own() {
+        let shares = Shares::new();
+        assert!(shares.add(16));
+        assert!(shares.add_seated(16));
+        assert_eq!(
+            (shares.sum(&(16..=16)), shares.guests.sum(&(16..=16))),
+            (2, 0)
+        );
     }
 }

@@ -81,6 +81,19 @@ fn inv18_a_breaker_that_is_emptied_again_and_again_does_not_run_ahead_of_time() 
 }
 
 #[test]
+fn inv18_a_slice_ends_at_its_end_and_no_sooner() {
+    let start = origin();
+    let breaker = Breaker::new(window_of(RateWindow::Time(ms(1600))), 0, start).unwrap();
+    for millis in [0, 50, 99, 100, 150, 199, 200, 300, 399] {
+        let now = start + ms(millis);
+        breaker.admit(now).unwrap().success(now);
+    }
+    let left = [0, 1599, 1600, 1699, 1700, 1799, 1800, 1899, 1900]
+        .map(|millis| breaker.snapshot(start + ms(millis)).window_calls);
+    assert_eq!(left, [9, 9, 6, 6, 3, 3, 2, 2, 0]);
+}
+
+#[test]
 fn inv18_a_thread_that_uses_many_breakers_keeps_their_slices_apart() {
     let start = origin();
     // Twice as many as a thread remembers the time of, with slices of 100, 101, .. ms.
