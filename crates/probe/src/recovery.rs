@@ -326,7 +326,9 @@ impl Recovery {
     }
 
     fn is_fast(&self, latency: Duration, t95: Duration) -> bool {
-        latency.as_secs_f64() < self.config.restore_below * t95.as_secs_f64()
+        // In whole nanoseconds: as fractions, 320 ms would be less than 0.8 of 400 ms.
+        let share = self.config.restore_below * t95.as_secs_f64();
+        latency < Duration::try_from_secs_f64(share).unwrap_or(Duration::MAX)
     }
 
     /// The base after enough service since the last restoration, else what it was.
