@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use crate::dialect::{Dialect, JSON, Trouble};
-use evenkeel_core::{ChatResponse, Failure};
+use evenkeel_core::{ChatResponse, Failure, Finish};
 use evenkeel_providers::wire::RequestError;
 use evenkeel_providers::wire::classify::{Reply, classify};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -114,7 +114,13 @@ pub(crate) fn answer_body(
     dialect: Dialect,
 ) -> Vec<u8> {
     let format = dialect.format();
-    let mut body = format.answer(response);
+    let mut body = match fault {
+        Some(Fault::FilteredAfter(_)) => format.answer(&ChatResponse {
+            finish: Finish::ContentFilter,
+            ..response.clone()
+        }),
+        _ => format.answer(response),
+    };
     match fault {
         Some(Fault::EndAfter(_) | Fault::FalseDoneAfter(_)) => format.break_off(&mut body),
         Some(Fault::ErrorInStream { code, message, .. }) => {

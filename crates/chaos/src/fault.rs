@@ -69,6 +69,10 @@ pub enum Fault {
         /// Text.
         message: String,
     },
+    /// So many tokens, then the provider's content filter ends the answer: a
+    /// finish reason of its own, Anthropic's `refusal`. Mistral has none and
+    /// says `stop`.
+    FilteredAfter(u32),
     /// A page of a proxy.
     Html {
         /// HTTP status.

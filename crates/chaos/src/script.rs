@@ -30,6 +30,8 @@ pub(crate) enum Act {
     NoChoices,
     /// Why the answer ended.
     Finish,
+    /// That a content filter ended the answer.
+    Filtered,
     /// Token counts.
     Usage,
     /// `[DONE]` and the end of the body.
@@ -64,6 +66,7 @@ impl Act {
             | Self::Garbage
             | Self::NoChoices
             | Self::Finish
+            | Self::Filtered
             | Self::Usage
             | Self::Cut
             | Self::Reset
@@ -118,6 +121,7 @@ impl Script {
                     message: message.clone(),
                 }],
             ),
+            Some(Fault::FilteredAfter(n)) => (*n, vec![Act::Filtered, Act::Usage, Act::Done]),
             Some(Fault::Empty) => (0, whole()),
             Some(Fault::NoChoices) => (0, vec![Act::NoChoices, Act::FalseDone]),
             Some(Fault::Endless) => (u32::MAX, vec![Act::Silence]),

@@ -1,10 +1,14 @@
 //! Smallest instances of JSON schemas.
 
-use regex_syntax::hir::{Class, Hir, HirKind};
+use super::pattern::matching;
 use serde_json::{Map, Value, json};
+use std::cell::Cell;
 
 /// Deepest nesting: a schema that requires itself has no finite instance.
 const MAX_DEPTH: usize = 32;
+/// Most schemas looked at for one instance: those that require themselves
+/// twice grow without measure long before they are deep.
+const MAX_STEPS: usize = 20_000;
 /// What a string is that may be anything.
 const ANY_TEXT: &str = "text";
 /// Longest string and list that a lower bound may ask for.
@@ -18,16 +22,28 @@ const MAX_LENGTH: u64 = 10_000;
 /// `anyOf`, `oneOf`, `allOf` and local `$ref`s. `not`, conditions, `contains`
 /// and `uniqueItems` are not looked at.
 pub(super) fn minimal(schema: &Value) -> Value {
-    Builder { root: schema }.build(schema, 0)
+    let builder = Builder {
+        root: schema,
+        steps: Cell::new(0),
+    };
+    builder.build(schema, 0)
 }
 
 struct Builder<'a> {
     root: &'a Value,
+    steps: Cell<usize>,
 }
 
 impl Builder<'_> {
+    /// Whether another schema may be looked at, so deep.
+    fn may_go_on(&self, depth: usize) -> bool {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        depth < MAX_DEPTH && steps < MAX_STEPS
+    }
+
     fn build(&self, schema: &Value, depth: usize) -> Value {
-        let Some(map) = schema.as_object().filter(|_| depth < MAX_DEPTH) else {
+        let Some(map) = schema.as_object().filter(|_| self.may_go_on(depth)) else {
             return Value::Null;
         };
         let map = self.resolved(map, depth);
@@ -66,7 +82,7 @@ impl Builder<'_> {
         }
         for part in parts {
             if let Value::Object(part) = part
-                && depth < MAX_DEPTH
+                && self.may_go_on(depth)
             {
                 merge(&mut merged, self.resolved(&part, depth + 1));
             }
@@ -198,53 +214,6 @@ fn example(format: &str) -> Option<&'static str> {
     })
 }
 
-/// A short text that matches `pattern`; none where it cannot be read.
-fn matching(pattern: &str) -> Option<String> {
-    let mut text = String::new();
-    write_match(&regex_syntax::parse(pattern).ok()?, &mut text)?;
-    Some(text)
-}
-
-fn write_match(hir: &Hir, out: &mut String) -> Option<()> {
-    if out.len() as u64 > MAX_LENGTH {
-        return None;
-    }
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => {}
-        HirKind::Literal(literal) => out.push_str(std::str::from_utf8(&literal.0).ok()?),
-        HirKind::Class(class) => out.push(one_of(class)?),
-        HirKind::Repetition(repeated) => {
-            for _ in 0..repeated.min {
-                write_match(&repeated.sub, out)?;
-            }
-        }
-        HirKind::Capture(group) => write_match(&group.sub, out)?,
-        HirKind::Concat(all) => {
-            for part in all {
-                write_match(part, out)?;
-            }
-        }
-        HirKind::Alternation(any) => write_match(any.first()?, out)?,
-    }
-    Some(())
-}
-
-/// A character of the class, a plain one where it has any.
-fn one_of(class: &Class) -> Option<char> {
-    let Class::Unicode(class) = class else {
-        return None;
-    };
-    let has = |c: char| {
-        class
-            .iter()
-            .any(|range| (range.start()..=range.end()).contains(&c))
-    };
-    ['a', 'A', '0', '-', ' ']
-        .into_iter()
-        .find(|c| has(*c))
-        .or_else(|| Some(class.iter().next()?.start()))
-}
-
 /// The number nearest to zero that the bounds allow.
 fn number(map: &Map<String, Value>, is_integer: bool) -> Value {
     let bound = |name: &str| map.get(name).and_then(Value::as_f64);
@@ -291,6 +260,7 @@ fn number(map: &Map<String, Value>, is_integer: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn instances_are_minimal_and_valid() {
@@ -365,7 +335,70 @@ mod tests {
         assert!(minimal(&endless)["next"]["next"].is_object());
         assert_eq!(minimal(&json!({"$ref": "#"})), Value::Null);
         assert_eq!(minimal(&json!(true)), Value::Null);
+        let twice = json!({"allOf": [{"$ref": "#"}, {"$ref": "#"}]});
+        assert_eq!(minimal(&twice), Value::Null);
+        let wide = json!({"type": "object", "required": ["a", "b"], "properties": {
+                          "a": {"$ref": "#"}, "b": {"$ref": "#"}}});
+        assert!(minimal(&wide).to_string().len() < 1_000_000);
         let huge = json!({"type": "string", "pattern": "(a{1000}){1000}", "minLength": 2});
         assert_eq!(minimal(&huge), "text");
+    }
+
+    /// Schemas of what the builder looks at, none of them impossible.
+    fn schemas() -> impl Strategy<Value = Value> {
+        let text = (0..9_u64, 0..9_u64).prop_map(|(least, more)| {
+            json!({"type": "string", "minLength": least, "maxLength": least + more})
+        });
+        let format = prop_oneof![Just("date"), Just("uuid"), Just("email"), Just("ipv4")]
+            .prop_map(|name| json!({"type": "string", "format": name}));
+        let pattern = prop_oneof![
+            Just("^[a-c]{1,3}(-[0-9]{2}|x)?$"),
+            Just("^\\d{4}-\\d{2}$"),
+            Just("[^a]+b*"),
+            Just("^(yes|no)$"),
+        ]
+        .prop_map(|pattern| json!({"type": "string", "pattern": pattern}));
+        let whole = (-50..50_i64, 0..9_i64, 1..5_i64).prop_map(|(low, more, step)| {
+            json!({"type": "integer", "minimum": low, "maximum": low + more + step,
+                   "multipleOf": step})
+        });
+        let between = (-9..9_i64, 1..4_i64).prop_map(|(low, more)| {
+            json!({"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": low + more})
+        });
+        let fixed = prop_oneof![
+            Just(json!({"type": "boolean"})),
+            Just(json!({"type": ["null", "string"]})),
+            Just(json!({"enum": ["a", 2, null]})),
+            Just(json!({"const": {"a": [1]}})),
+        ];
+        let leaf = prop_oneof![text, format, pattern, whole, between, fixed];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let properties = proptest::collection::btree_map("[a-z]{1,4}", inner.clone(), 0..4);
+            let object = (properties, any::<prop::sample::Index>()).prop_map(|(all, at)| {
+                let known: Vec<&String> = all.keys().collect();
+                let required = &known[..at.index(known.len() + 1)];
+                json!({"type": "object", "properties": all, "required": required,
+                       "minProperties": known.len().min(2), "additionalProperties": false})
+            });
+            let array = (inner.clone(), 0..3_u64).prop_map(
+                |(items, least)| json!({"type": "array", "items": items, "minItems": least}),
+            );
+            let any = proptest::collection::vec(inner.clone(), 1..3)
+                .prop_map(|any| json!({"anyOf": any}));
+            let referred = inner.prop_map(|schema| {
+                json!({"allOf": [{"type": "object", "required": ["r"]},
+                                 {"properties": {"r": schema}}]})
+            });
+            prop_oneof![object, array, any, referred]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_instance_is_valid(schema in schemas()) {
+            let instance = minimal(&schema);
+            let outcome = jsonschema::validate(&schema, &instance).map_err(|e| e.to_string());
+            prop_assert_eq!(outcome, Ok(()), "{} of {}", instance, schema);
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod content;
 mod instance;
+mod pattern;
 
 pub use self::check::{WrongAnswer, check_answer};
 
@@ -131,6 +132,7 @@ impl Answer {
             }
             Act::KeepAlive => StreamEvent::KeepAlive,
             Act::Finish => StreamEvent::Finish(self.finish),
+            Act::Filtered => StreamEvent::Finish(Finish::ContentFilter),
             Act::Usage => StreamEvent::Usage(self.usage(sent)),
             Act::Done => StreamEvent::End,
             _ => return Vec::new(),

@@ -108,7 +108,7 @@ pub(crate) trait Format: Debug + Sync {
         self.decode_request(to, body)
     }
 
-    /// What a count of tokens answers.
+    /// What a count of tokens answers; asked only of formats that have such a call.
     fn count(&self, tokens: u64) -> Value {
         Value::from(tokens)
     }

@@ -87,9 +87,9 @@ async fn respond(
     let keep_alive = request.head.keep_alive;
     let document = match route(&request.head, shared.dialect) {
         Route::Answer(dialect, to) => match dialect.format().decode_request(&to, &request.body) {
-            Ok(asked) => {
-                shared.note(seen(request, connection, dialect, &asked, shared));
-                let asked = Asked { dialect, to, asked };
+            Ok(read) => {
+                shared.note(seen(request, connection, dialect, &read, shared));
+                let asked = Asked { dialect, to, read };
                 return Exchange::begin(peer, asked, keep_alive, shared).run().await;
             }
             Err(error) => Document::refusal(dialect, &error),
@@ -152,7 +152,7 @@ fn logged(body: &[u8]) -> Value {
 struct Asked {
     dialect: Dialect,
     to: Addressed,
-    asked: ClientRequest,
+    read: ClientRequest,
 }
 
 /// One answer on its way.
@@ -169,14 +169,14 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     fn begin(peer: &'a mut Peer, asked: Asked, keep_alive: bool, shared: &Shared) -> Self {
-        let Asked { dialect, to, asked } = asked;
+        let Asked { dialect, to, read } = asked;
         let begun = Instant::now();
         // A call that ends because the server does has failed.
-        let (draw, guard) = shared.model(&asked.model).begin(Ending::Failed);
+        let (draw, guard) = shared.model(&read.model).begin(Ending::Failed);
         let created = SystemClock.now().duration_since(UNIX_EPOCH);
         let label = Label {
             provider: Arc::clone(&shared.models.provider),
-            model: Arc::from(asked.model),
+            model: Arc::from(read.model),
             dialect,
             number: shared.next_answer(),
             created: created.map_or(0, |since| since.as_secs()),
@@ -185,12 +185,12 @@ impl<'a> Exchange<'a> {
             peer,
             begun,
             keep_alive,
-            stream: asked.stream,
+            stream: read.stream,
             wanted: Wanted {
-                usage: asked.include_usage,
+                usage: read.include_usage,
                 array: to.array,
             },
-            answer: Answer::new(label, &draw.behaviour, &asked.request),
+            answer: Answer::new(label, &draw.behaviour, &read.request),
             draw,
             guard: Some(guard),
         }

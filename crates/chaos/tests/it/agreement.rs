@@ -118,6 +118,7 @@ fn faults() -> Vec<Fault> {
         Fault::EndAfter(2),
         Fault::FalseDoneAfter(2),
         Fault::NoDone,
+        Fault::FilteredAfter(2),
         error_in_stream(None, 0),
         error_in_stream(None, 2),
         error_in_stream(Some("overloaded"), 2),
@@ -160,7 +161,7 @@ async fn differences(dialect: Dialect) -> Vec<String> {
     let config = UpstreamConfig::named("p")
         .with_dialect(dialect)
         .with_behaviour(healthy.clone());
-    let upstream = Upstream::start(config).await.unwrap();
+    let upstream = Upstream::start(config).await.expect("a free port");
     let client = client(&upstream, dialect);
     let behaviours = faults()
         .into_iter()

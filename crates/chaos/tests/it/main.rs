@@ -2,6 +2,7 @@
 
 mod agreement;
 mod client;
+mod dialect_faults;
 mod dialects;
 mod faulty;
 mod simulated;
