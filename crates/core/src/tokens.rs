@@ -1,9 +1,11 @@
 //! The estimate of tokens, for models whose tokenizer is not at hand.
 //!
-//! It errs on the high side: a byte has a weight by its kind, taken from the most
-//! talkative of the tokenizers in use (those that split numbers into digits and
-//! know few scripts). For English prose that is about 1.5 times what `o200k_base`
-//! counts, for code 1.5, for Chinese 2.
+//! It errs on the high side: a byte has a weight by its kind, such that no kind of
+//! text measured comes out below `cl100k_base`, which knows few scripts, with digits
+//! as for the tokenizers that split numbers into them. Measured on
+//! `fixtures/prompts/samples`, that is times the count of `cl100k_base` and
+//! `o200k_base`: English prose 1.6 and 1.6, code 1.7 and 1.6, JSON and base64 1.2 and
+//! 1.3, Chinese 1.3 and 1.8, Russian 2.4 and 3.3, Hindi 1.3 and 4.
 
 use crate::{ChatRequest, Extra, Message, Output, Part, Tool};
 
@@ -35,15 +37,16 @@ const fn weights() -> [u64; 256] {
         weights[byte] = match byte {
             // Words and the spaces between them: three bytes a token.
             0x20 | 0x61..=0x7A => TOKEN / 3,
-            // Some tokenizers give each digit a token; capitals begin one; characters of
-            // two bytes are accents, Greek, Cyrillic, Hebrew, Arabic.
-            0x30..=0x39 | 0x41..=0x5A | 0xC0..=0xDF => TOKEN,
+            // Some tokenizers give each digit a token; capitals begin one.
+            0x30..=0x39 | 0x41..=0x5A => TOKEN,
             // Signs and line ends, which often come in clusters of one token.
             0x00..=0x7F => TOKEN * 2 / 3,
             // The rest of a character.
             0x80..=0xBF => 0,
+            // Two bytes: accents, Greek, Cyrillic, Hebrew, Arabic.
+            0xC0..=0xDF => TOKEN * 7 / 6,
             // The scripts of India, Thai, Ethiopic and others that few tokenizers know.
-            0xE0..=0xE1 => TOKEN * 5 / 2,
+            0xE0..=0xE1 => TOKEN * 5 / 3,
             // Chinese, Japanese, Korean.
             0xE2..=0xEF => TOKEN * 3 / 2,
             // Emoji and rarities.
@@ -55,7 +58,7 @@ const fn weights() -> [u64; 256] {
 }
 
 /// A safe estimate of the tokens of `text`, for any model: see the weights in the
-/// source. For English prose about 1.5 times what OpenAI's tokenizers count.
+/// source. For English prose about 1.6 times what OpenAI's tokenizers count.
 pub fn estimated_tokens(text: &str) -> u64 {
     let weight: u64 = text.bytes().map(|byte| WEIGHT[usize::from(byte)]).sum();
     weight.div_ceil(TOKEN)
@@ -142,8 +145,8 @@ mod tests {
         assert_eq!(cost("word "), 167);
         assert_eq!(cost("12345"), 500);
         assert_eq!(cost("東京都"), 450);
-        assert_eq!(cost("слово"), 500);
-        assert_eq!(cost("हिन्दी"), 1_500);
+        assert_eq!(cost("слово"), 584);
+        assert_eq!(cost("हिन्दी"), 1_000);
         assert_eq!(cost("🙂"), 300);
     }
 

@@ -46,8 +46,8 @@ impl<C: TokenCounter + ?Sized> TokenCounter for &C {
 /// and thus high for most.
 ///
 /// Letters and spaces count three bytes a token, digits and capitals one, other
-/// ASCII signs one and a half; a character of two bytes is one token, Chinese,
-/// Japanese and Korean ones are 1.5, Indic and Thai ones 2.5, emoji 3; a message is 4
+/// ASCII signs one and a half; a character of two bytes is 1.2, Chinese,
+/// Japanese and Korean ones are 1.5, Indic and Thai ones 1.7, emoji 3; a message is 4
 /// beside its content, a call or a result 12, a tool 12, all tools together 350, an
 /// image 1,600. Reported usage brings it down to three quarters of that at most:
 /// four letters a token, which is still more than English prose takes.
