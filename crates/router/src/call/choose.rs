@@ -30,15 +30,8 @@ impl Call {
         if let Some(refusal) = self.provider_failed(rung) {
             return Some(refusal);
         }
-        let model = &self.role.rungs[rung].model;
-        if let Some(window) = model.config.context_window {
-            let needed = self.overflowed.map_or(self.tokens, |w| w.saturating_add(1));
-            let needed = needed.max(self.tokens);
-            if needed > window {
-                return Some(Refusal::ContextWindow { needed, window });
-            }
-        }
-        self.role.refusal(rung, now, self.today)
+        let refusal = self.role.refusal(rung, now, self.today);
+        refusal.or_else(|| self.cannot_take(rung))
     }
 
     fn full(&self, rung: usize) -> bool {
@@ -56,9 +49,12 @@ impl Call {
         failed.map(|(_, class)| Refusal::ProviderFailed(*class))
     }
 
-    /// The best rung, benched or not, of which `is` holds.
+    /// The best rung, benched or not, of which `is` holds. One that takes the
+    /// whole request comes before those that take a part of it.
     fn best(&self, benched: bool, is: impl Fn(usize) -> bool) -> Option<usize> {
-        (0..self.role.rungs.len()).find(|&r| self.benched(r) == benched && is(r))
+        let fitting = |r: &usize| self.benched(*r) == benched && is(*r);
+        let whole = (0..self.role.rungs.len()).find(|r| fitting(r) && !self.is_cut(*r));
+        whole.or_else(|| (0..self.role.rungs.len()).find(fitting))
     }
 
     fn usable(&self, rung: usize, now: Instant) -> bool {
@@ -118,11 +114,12 @@ impl Call {
     }
 
     /// Asks the best rung that is left: first those not benched, then, as the
-    /// last resort, the benched ones. None means every rung refused.
+    /// last resort, the benched ones; of each those that take the whole request
+    /// first. None means every rung refused.
     pub(super) fn start_next(&mut self, kind: AttemptKind, now: Instant) -> Option<usize> {
-        for last_resort in [false, true] {
+        for (last_resort, cut) in [(false, false), (false, true), (true, false), (true, true)] {
             for rung in 0..self.role.rungs.len() {
-                if self.tried(rung) {
+                if self.tried(rung) || self.is_cut(rung) != cut {
                     continue;
                 }
                 if self.benched(rung) != last_resort {

@@ -4,7 +4,6 @@ use super::Call;
 use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Phase, Refusal, Route, Trail,
-    TrailStep,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,6 +61,9 @@ impl Call {
         self.measured(index, now);
         let rung = self.attempts[index].rung;
         let model = self.role.rungs[rung].model.clone();
+        if let Some(usage) = self.attempts[index].usage {
+            self.calibrate(index, usage.input);
+        }
         if let Some(permits) = self.attempts[index].permits.take() {
             permits.succeeded(&model, now);
         }
@@ -115,15 +117,7 @@ impl Call {
             fallback_reason: reason,
             attempts: self.attempts.len(),
             latency_added: attempt.started.saturating_duration_since(self.started),
-            adapted: self
-                .trail
-                .steps
-                .iter()
-                .filter_map(|s| match s {
-                    TrailStep::Adapted { what, .. } => Some(what.clone()),
-                    _ => None,
-                })
-                .collect(),
+            adapted: attempt.adapted.clone(),
         }
     }
 
@@ -362,6 +356,12 @@ fn refused_alone(refusal: Refusal) -> Failure {
             Class::ContextWindow,
             "the request does not fit the model's context window",
         ),
+        Refusal::Lacks(what) => {
+            let message = format!("the model lacks what the request needs: {what}");
+            let mut failure = Failure::new(Class::BadRequest, message);
+            failure.capability_gap = true;
+            return failure;
+        }
         Refusal::AtCapacity => (Class::Overloaded, "the model is at its concurrency limit"),
         Refusal::SemanticBreakerOpen(_) => (
             Class::Overloaded,

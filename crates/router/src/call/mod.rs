@@ -7,6 +7,7 @@ mod choose;
 mod end;
 mod fail;
 mod hedge;
+mod tailored;
 
 use self::attempt::{Attempt, Patience, Planned, Repeats};
 use crate::error::CallError;
@@ -15,6 +16,7 @@ use crate::keep::Loser;
 use crate::pace::Pace;
 use crate::role::Role;
 use crate::rung::{At, Measure, limits};
+use crate::tailor::Tailored;
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
     EventKind, Failure, Phase, Refusal, Trail, TrailStep, Usage,
@@ -90,6 +92,7 @@ pub(crate) struct Call {
     /// A context window that was too small, tokens.
     overflowed: Option<u64>,
     failed_providers: Vec<(Arc<str>, evenkeel_core::Class)>,
+    tailoring: tailored::ByRung,
     unit: Unit,
     trail: Trail,
     ended: bool,
@@ -142,6 +145,7 @@ impl Call {
             last_failure: None,
             overflowed: None,
             failed_providers: Vec::new(),
+            tailoring: tailored::ByRung::new(&request, role.rungs.len()),
             unit,
             trail: Trail::default(),
             ended: false,
@@ -188,7 +192,15 @@ impl Call {
         let word = self.role.word.load();
         let rung = self.role.assigned(word, &self.session, now, self.today);
         self.assigned = rung;
-        if let Err(refusal) = self.start(rung, AttemptKind::First, now) {
+        if let Err(failure) = self.check_demand() {
+            self.fail(crate::error::CallErrorKind::Failed(failure), now);
+            return;
+        }
+        let started = match self.goes_whole_elsewhere(rung, now) {
+            Some(refusal) => Err(refusal),
+            None => self.start(rung, AttemptKind::First, now).map(drop),
+        };
+        if let Err(refusal) = started {
             self.note_refused(rung, refusal, now);
             self.go_on(AttemptKind::Failover, now);
         }
@@ -342,9 +354,10 @@ impl Call {
         } else {
             kind
         };
-        let started = self
-            .permits(rung, kind, place, now)
-            .map(|permits| self.start_with(permits, rung, kind, repeats, now));
+        let started = self.permits(rung, kind, place, now).and_then(|permits| {
+            let tailored = self.tailored_for(rung, kind)?;
+            Ok(self.start_with(permits, tailored, rung, kind, repeats, now))
+        });
         if let Err(refusal) = started {
             self.note_refused(rung, refusal, now);
             self.go_on(AttemptKind::Failover, now);
@@ -354,12 +367,14 @@ impl Call {
     /// Starts an attempt, if the rung takes it.
     fn start(&mut self, rung: usize, kind: AttemptKind, now: Instant) -> Result<usize, Refusal> {
         let permits = self.permits(rung, kind, None, now)?;
-        Ok(self.start_with(permits, rung, kind, None, now))
+        let tailored = self.tailored_for(rung, kind)?;
+        Ok(self.start_with(permits, tailored, rung, kind, None, now))
     }
 
     fn start_with(
         &mut self,
         permits: Permits,
+        tailored: Arc<Tailored>,
         rung: usize,
         kind: AttemptKind,
         repeats: Option<Repeats>,
@@ -387,26 +402,30 @@ impl Call {
             first_content: None,
             permits: Some(permits),
             usage: None,
+            adapted: Vec::new(),
+            tailored,
         });
         if kind != AttemptKind::Retry {
             place.model.provider.retries.deposit(now);
         }
+        let model = place.model.id.clone();
         self.trail.steps.push(TrailStep::Attempt(AttemptRecord {
             index,
             rung,
-            model: place.model.id.clone(),
+            model: model.clone(),
             kind,
             started: self.since(now),
             first_token: None,
             ended: None,
             outcome: AttemptOutcome::Running,
         }));
+        self.adapted(index, &self.attempts[index].tailored.clone().notes);
         self.tell(
             now,
             EventKind::AttemptStarted {
                 attempt: index,
                 rung,
-                model: place.model.id.clone(),
+                model,
                 kind,
             },
         );
@@ -457,7 +476,9 @@ impl Call {
                 self.measured(index, now);
             }
         }
-        self.mode == Mode::Stream && self.role.policy.commit == Commit::FirstToken
+        self.mode == Mode::Stream
+            && self.role.policy.commit == Commit::FirstToken
+            && !self.attempts[index].tailored.holds_answer
     }
 
     /// The caller of a committed stream comes back to read: the time it was
@@ -486,11 +507,10 @@ impl Call {
 
     /// Something the attempt's stream held could not be read and was skipped.
     pub(crate) fn skipped_event(&mut self, index: usize) {
-        let rung = self.attempts[index].rung;
-        self.trail.steps.push(TrailStep::Adapted {
-            rung,
-            what: "an unreadable event of the stream was skipped".to_owned(),
-        });
+        self.adapted(
+            index,
+            &["an unreadable event of the stream was skipped".to_owned()],
+        );
     }
 
     fn close(&mut self, attempt: usize, keep: Option<Loser>) {
