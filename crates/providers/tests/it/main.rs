@@ -7,9 +7,12 @@
 
 mod anthropic_bad_input;
 mod anthropic_fixtures;
+mod anthropic_parameters;
 mod anthropic_requests;
 mod anthropic_roundtrip;
+mod anthropic_stream_writing;
 mod anthropic_streams;
+mod anthropic_tools;
 mod client_answers;
 mod client_bounds;
 mod client_faults;
