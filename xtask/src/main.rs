@@ -10,6 +10,7 @@ mod ci;
 mod clients;
 mod deny;
 mod failover16;
+mod fidelity;
 mod gateway;
 mod layers;
 mod loom;
@@ -54,6 +55,8 @@ enum Task {
     Clients,
     /// Two real models behind the gateway, the official `OpenAI` SDK in front; exit 77 when they can't be installed
     Real(real::Args),
+    /// A real model asked for JSON in two ways, and a history too long for it; exit 77 as above
+    Fidelity(fidelity::Args),
 }
 
 /// A run that could not take place; says what was needed.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(bench),
         Task::Clients => clients::run(),
         Task::Real(args) => real::run(&args),
+        Task::Fidelity(args) => fidelity::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

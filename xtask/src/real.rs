@@ -114,10 +114,20 @@ pub(crate) fn setup(script: &str) -> Result<String> {
 
 /// Starts a model by the command that its setup script printed.
 fn serve(model: &Model, serve_lines: &str, folder: &Path) -> Result<Server> {
+    serve_with(model, serve_lines, &[], folder)
+}
+
+/// Starts the smaller model on its port, with more arguments than its setup script printed.
+pub(crate) fn serve_small(serve_lines: &str, more: &[&str], folder: &Path) -> Result<Server> {
+    serve_with(&PRIMARY, serve_lines, more, folder)
+}
+
+fn serve_with(model: &Model, serve_lines: &str, more: &[&str], folder: &Path) -> Result<Server> {
     process::port_must_be_free(model.port, model.name)?;
     let words = serve_words(model, serve_lines)?;
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
+    // Of an argument that is there twice the later holds.
+    command.args(&words[1..]).args(more);
     let log = folder.join(format!("{}.log", model.name));
     let mut server = Server::start(model.name, &mut command, &log)?;
     server.wait_until_ready(model.port, "/health", MODEL_READY)?;
