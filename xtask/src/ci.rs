@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, now};
 use crate::workspace::{self, Package};
-use crate::{deny, tidy};
+use crate::{deny, loom, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,6 +47,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "alone",
         run: alone,
+    },
+    Step {
+        name: "loom",
+        run: || loom::run(&loom::Args::default()),
     },
 ];
 
@@ -185,7 +189,7 @@ mod tests {
         let error = run(&args).unwrap_err().to_string();
         assert_eq!(
             error,
-            "no step `lint`; there are tidy, fmt, deny, clippy, docs, test, alone"
+            "no step `lint`; there are tidy, fmt, deny, clippy, docs, test, alone, loom"
         );
     }
 }

@@ -14,7 +14,7 @@ const FILTER: &str = "proofs::";
 /// The cfg that swaps the atomics; not loom's own, which takes tokio's sockets away.
 const RUSTFLAGS: &str = "--cfg evenkeel_loom";
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(crate) struct Args {
     /// Only this crate; may be given more than once
     #[arg(long, short, value_name = "CRATE")]

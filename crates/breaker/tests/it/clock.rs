@@ -131,10 +131,18 @@ fn leaps_of_years_and_centuries_do_no_harm() {
     for years in [0, 1, 30, 600, 2000, 600, 0] {
         let now = start + YEAR * years;
         for _ in 0..3 {
-            breaker.admit(now).unwrap().failure(now, None);
+            assert!(!breaker.admit(now).unwrap().failure(now, None).stale);
         }
     }
     let far = start + YEAR * 600;
+    // Time stands still for the window by now; it can be emptied still.
+    for _ in 0..3 {
+        breaker.reset(far);
+        assert_eq!(breaker.snapshot(far).window_calls, 0);
+        breaker.admit(far).unwrap().failure(far, None);
+        breaker.admit(far).unwrap().success(far);
+        assert_eq!(breaker.snapshot(far).window_calls, 2);
+    }
     breaker.trip(far);
     // Past the end of the timeline an opening is over at once, and nothing panics.
     assert_eq!(breaker.state(far + YEAR), State::HalfOpen);
