@@ -95,6 +95,7 @@ pub(crate) mod what {
     pub(crate) const PARALLEL: &str = "parallel_tool_calls";
     pub(crate) const PART: &str = "part without a neutral form";
     pub(crate) const REASONING: &str = "reasoning";
+    pub(crate) const REASONING_SIGNATURE: &str = "signature of earlier reasoning";
     pub(crate) const REASONING_HISTORY: &str = "earlier reasoning";
     pub(crate) const REFUSAL: &str = "earlier refusal";
     pub(crate) const RESULT_ALONE: &str = "tool result without its call";

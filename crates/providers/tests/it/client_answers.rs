@@ -269,7 +269,8 @@ async fn a_private_certificate_is_trusted_where_the_config_says_so() {
     assert!(failure.message.contains("certificate"), "{failure}");
 }
 
-async fn tls_server() -> Server {
+/// A server whose certificate only `tls/ca.pem` vouches for.
+pub(crate) async fn tls_server() -> Server {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem")).unwrap();

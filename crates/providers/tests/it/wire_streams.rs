@@ -21,18 +21,18 @@ fn decode(fixture: &Fixture, read: usize) -> Vec<Result<StreamEvent, Failure>> {
 
 /// What a stream or answer came to, in the words of the index.
 #[derive(Default, Debug)]
-struct Outcome {
+pub(crate) struct Outcome {
     text: String,
     reasoning: String,
     refusal: String,
     calls: Vec<(String, String, String)>,
     finish: Option<Finish>,
     usage: Option<evenkeel_core::Usage>,
-    class: Option<Class>,
+    pub(crate) class: Option<Class>,
 }
 
 impl Outcome {
-    fn of_events(events: &[Result<StreamEvent, Failure>]) -> Self {
+    pub(crate) fn of_events(events: &[Result<StreamEvent, Failure>]) -> Self {
         let mut outcome = Self::default();
         let mut whole = Accumulator::default();
         for event in events {
@@ -71,7 +71,7 @@ impl Outcome {
         }
     }
 
-    fn of_answer(result: &Result<ChatResponse, Failure>) -> Self {
+    pub(crate) fn of_answer(result: &Result<ChatResponse, Failure>) -> Self {
         let mut outcome = Self::default();
         match result {
             Ok(answer) => {
@@ -98,7 +98,8 @@ impl Outcome {
     }
 }
 
-fn check(fixture: &Fixture, outcome: &Outcome) {
+/// Compares an outcome with what the index says.
+pub(crate) fn check(fixture: &Fixture, outcome: &Outcome) {
     let expect = &fixture.line["expect"];
     let file = &fixture.file;
     for (name, said) in [
@@ -155,7 +156,7 @@ fn check_usage(file: &str, expected: &Value, outcome: &Outcome) {
 /// The class a fixture must end in. A refusal is the model's own answer and
 /// decodes as one ([`Finish::Refusal`] marks it); what a schema says is not
 /// known to the wire format.
-fn expected_class(fixture: &Fixture) -> Option<&str> {
+pub(crate) fn expected_class(fixture: &Fixture) -> Option<&str> {
     let by_schema = ["json_schema_truncated.json", "json_wrong_schema.json"];
     let refusal = fixture.line["expect"]["finish"] == "refusal";
     let other_judge = refusal || by_schema.iter().any(|f| fixture.file.ends_with(f));

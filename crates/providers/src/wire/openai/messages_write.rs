@@ -221,6 +221,9 @@ impl MessageWriter<'_> {
                 self.adapted.left_out(what::REASONING_HISTORY);
             } else if details || self.own_reasoning(part) {
                 text.push_str(&part.text);
+                if !details && part.signature.is_some() {
+                    self.adapted.left_out(what::REASONING_SIGNATURE);
+                }
             } else {
                 self.adapted.foreign(what::REASONING_HISTORY);
             }
