@@ -102,7 +102,7 @@ impl Client {
         let usual_header = dialect.key_header(endpoint.server, endpoint.is_vertex());
         let key_header = options.key_header.clone().unwrap_or(usual_header);
         let headers = headers(&options, &endpoint)?;
-        let models = models(options.models, options.api_version);
+        let models = models(options.models, options.api_version.as_ref());
         for model in models.values() {
             dialect.check(model)?;
         }
@@ -368,11 +368,11 @@ fn headers(options: &ClientOptions, endpoint: &Endpoint) -> Result<HeaderMap, Pr
 /// its own; under the empty name, what holds for the others.
 fn models(
     mut models: BTreeMap<String, ModelOptions>,
-    api_version: Option<String>,
+    api_version: Option<&String>,
 ) -> BTreeMap<String, ModelOptions> {
     models.entry(String::new()).or_default();
     for model in models.values_mut() {
-        model.api_version = model.api_version.take().or_else(|| api_version.clone());
+        model.api_version = model.api_version.take().or_else(|| api_version.cloned());
     }
     models
 }

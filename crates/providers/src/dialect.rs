@@ -165,9 +165,10 @@ impl Dialect {
                 let options = anthropic::Options {
                     version: version(options),
                     max_output_tokens: options.max_output_tokens,
-                    sampling: match options.fixed_sampling {
-                        true => Support::No,
-                        false => Support::Unknown,
+                    sampling: if options.fixed_sampling {
+                        Support::No
+                    } else {
+                        Support::Unknown
                     },
                     ..anthropic::Options::default()
                 };
@@ -175,9 +176,10 @@ impl Dialect {
             }
             Self::Gemini => {
                 let options = gemini::Options {
-                    platform: match asked.at_vertex {
-                        true => Platform::Vertex,
-                        false => Platform::Developer,
+                    platform: if asked.at_vertex {
+                        Platform::Vertex
+                    } else {
+                        Platform::Developer
                     },
                     ..gemini::Options::default()
                 };

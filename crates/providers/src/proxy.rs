@@ -21,7 +21,7 @@ impl fmt::Debug for Proxy {
         f.debug_struct("Proxy")
             .field("address", &self.address())
             .field("has_credentials", &self.authorization.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

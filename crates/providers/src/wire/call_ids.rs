@@ -3,6 +3,10 @@
 use evenkeel_core::{Message, Part};
 use std::collections::{HashMap, HashSet};
 
+/// Most hashes that are tried for one id. Each is taken with a chance of one in
+/// billions, so that the second is already next to never needed.
+pub(crate) const ATTEMPTS: u32 = 1000;
+
 /// Rewrites the ids that `allows` refuses, in calls and results alike, to what
 /// `make` gives for an id and a number of attempt; two ids never become one.
 /// True where any was rewritten.
@@ -26,7 +30,9 @@ pub(crate) fn rewrite(
             id.clone_from(new);
             return;
         }
-        let free = (0..).map(|n| make(id, n)).find(|new| !taken.contains(new));
+        let free = (0..ATTEMPTS)
+            .map(|n| make(id, n))
+            .find(|new| !taken.contains(new));
         if let Some(new) = free {
             taken.insert(new.clone());
             rewritten.insert(std::mem::replace(id, new.clone()), new);

@@ -33,7 +33,7 @@ impl ToolNames {
             if wire_by_own.contains_key(own) {
                 continue;
             }
-            let free = (0..)
+            let free = (0..super::call_ids::ATTEMPTS)
                 .map(|n| rule.renamed(own, n))
                 .find(|wire| !taken.contains(wire));
             if let Some(wire) = free {

@@ -158,15 +158,13 @@ fn read_key(table: &mut TableReader<'_, '_>, provider: &mut ProviderConfig) {
             .error(&table.place("api_key_file"), message, Some(how));
     }
     if let Some(name) = table.text("key_header") {
-        match header_name(name) {
-            Some(name) => provider.key_header = Some(name),
-            None => {
-                let message = format!("`{name}` is no name of a header");
-                let how = "write e.g. `x-api-key`, or `authorization` for a bearer token";
-                table
-                    .findings
-                    .error(&table.place("key_header"), message, Some(how.to_owned()));
-            }
+        provider.key_header = header_name(name);
+        if provider.key_header.is_none() {
+            let message = format!("`{name}` is no name of a header");
+            let how = "write e.g. `x-api-key`, or `authorization` for a bearer token";
+            table
+                .findings
+                .error(&table.place("key_header"), message, Some(how.to_owned()));
         }
     }
 }

@@ -158,9 +158,10 @@ fn param(error: &Map<String, Value>) -> String {
         fields.next().map(str::to_owned)
     };
     let named = scalar(error.get("param"));
-    match named.is_empty() {
-        true => place().or_else(violation).unwrap_or_default(),
-        false => named,
+    if named.is_empty() {
+        place().or_else(violation).unwrap_or_default()
+    } else {
+        named
     }
 }
 

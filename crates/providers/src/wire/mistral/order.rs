@@ -11,7 +11,7 @@ use evenkeel_core::{Extra, Message, Part, Role};
 /// `messages` in an order that is accepted.
 pub(super) fn arranged(messages: &[Message], adapted: &mut Adapted) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::with_capacity(messages.len());
-    for message in messages.iter().flat_map(|message| split(message)) {
+    for message in messages.iter().flat_map(split) {
         let before = out.last().map(|message| message.role);
         match (message.role, before) {
             (Role::System | Role::Developer, Some(Role::Assistant | Role::Tool)) => {

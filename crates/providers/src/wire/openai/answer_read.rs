@@ -318,9 +318,10 @@ fn call_extra(call: &Value, dialect: &'static str) -> Extra {
         .filter(|(name, value)| !known.contains(&name.as_str()) && !value.is_null())
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    match unknown.is_empty() {
-        true => Extra::default(),
-        false => extra(dialect, unknown),
+    if unknown.is_empty() {
+        Extra::default()
+    } else {
+        extra(dialect, unknown)
     }
 }
 

@@ -131,9 +131,7 @@ fn content_part(
 
 fn assistant_parts(fields: &mut Fields, style: &Style) -> Result<Vec<Part>, RequestError> {
     let text = reasoning(fields)?;
-    let details = fields
-        .take("reasoning_details")
-        .filter(|details| details.is_array());
+    let details = fields.take("reasoning_details").filter(Value::is_array);
     let mut parts = reasoning_details::joined(text, details.as_ref());
     if let Some(details) = details
         && reasoning_details::write(&parts).as_ref() != Some(&details)

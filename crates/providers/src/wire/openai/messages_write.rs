@@ -100,10 +100,13 @@ impl MessageWriter<'_> {
                     self.adapted.note(what::REFUSAL, done::AS_TEXT);
                     said.push(Part::Text(text.clone()));
                 }
-                Part::Reasoning(part) if chunks => match self.own_reasoning(part) {
-                    true => said.push(Part::Reasoning(part.clone())),
-                    false => self.adapted.foreign(what::REASONING_HISTORY),
-                },
+                Part::Reasoning(part) if chunks => {
+                    if self.own_reasoning(part) {
+                        said.push(Part::Reasoning(part.clone()));
+                    } else {
+                        self.adapted.foreign(what::REASONING_HISTORY);
+                    }
+                }
                 Part::Other(extra) if !self.takes_other(extra) => {}
                 part if is_content(part) => said.push((*part).clone()),
                 _ => {}

@@ -43,7 +43,7 @@ pub fn encode_request(
     stream: bool,
     options: &Options,
 ) -> Encoded {
-    encode(request, model, stream, &Style::of(options))
+    encode(request, model, stream, &Style::of(*options))
 }
 
 pub(in crate::wire) fn encode(

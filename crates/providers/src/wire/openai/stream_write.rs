@@ -202,12 +202,11 @@ impl StreamEncoder {
     /// text that it is over, so that a client can send it back as it is.
     fn reasoning_fields(&mut self, part: &ReasoningPart) -> Option<Map<String, Value>> {
         self.reasoning.push_str(&part.text);
-        let mut fields = match &part.signature {
-            None => Map::new(),
-            Some(_) => {
-                let text = std::mem::take(&mut self.reasoning);
-                self.detail(reasoning_details::signed(&text, part))
-            }
+        let mut fields = if part.signature.is_some() {
+            let text = std::mem::take(&mut self.reasoning);
+            self.detail(reasoning_details::signed(&text, part))
+        } else {
+            Map::new()
         };
         if !part.text.is_empty() {
             fields.insert("reasoning_content".into(), part.text.as_str().into());

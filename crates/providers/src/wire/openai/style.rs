@@ -80,6 +80,10 @@ pub(in crate::wire) enum UserField {
 
 /// What differs between servers.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a table with a column per difference, most of them yes or no"
+)]
 pub(in crate::wire) struct Style {
     /// The dialect whose extra fields are written.
     pub(in crate::wire) dialect: &'static str,
@@ -183,7 +187,7 @@ impl Style {
         unknown: &[],
     };
 
-    pub(super) fn of(options: &Options) -> Self {
+    pub(super) fn of(options: Options) -> Self {
         let Some(server) = options.server else {
             return Self::FAITHFUL;
         };

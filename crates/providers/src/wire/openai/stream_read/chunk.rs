@@ -326,8 +326,9 @@ fn size(event: &StreamEvent) -> usize {
             id.len() + name.len() + CALL_BYTES
         }
         StreamEvent::Delta(Delta::Part(Part::Image(image))) => image.url.len(),
-        StreamEvent::Delta(Delta::Part(Part::Other(extra)))
-        | StreamEvent::Delta(Delta::ToolCallExtra { extra, .. })
+        StreamEvent::Delta(
+            Delta::Part(Part::Other(extra)) | Delta::ToolCallExtra { extra, .. },
+        )
         | StreamEvent::Extra(extra) => {
             let fields = extra.fields.iter();
             fields
