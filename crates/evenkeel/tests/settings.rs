@@ -47,7 +47,7 @@ async fn a_folder_gives_a_router_that_answers() {
 
 /// A folder of one role over a simulated model, with this `prompts.toml`.
 fn prompted(prompts: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder can be made");
     for (name, text) in [
         ("policy.toml", POLICY),
         (
@@ -60,7 +60,7 @@ fn prompted(prompts: &str) -> tempfile::TempDir {
         ),
         ("prompts.toml", prompts),
     ] {
-        std::fs::write(folder.path().join(name), text).unwrap();
+        std::fs::write(folder.path().join(name), text).expect("it can be written to");
     }
     folder
 }

@@ -197,10 +197,10 @@ async fn ask(
 ) -> bool {
     // As many words as the upstream takes for that many tokens.
     let tokens = estimated_tokens(&"tide ".repeat(1_000));
-    let words = u64::from(row.input_tokens) * 1_000 / tokens;
+    let words = usize::try_from(u64::from(row.input_tokens) * 1_000 / tokens).unwrap_or(usize::MAX);
     let body = json!({
         "model": "chat", "stream": stream, "max_tokens": row.output_tokens.max(1),
-        "messages": [{"role": "user", "content": "tide ".repeat(words as usize)}],
+        "messages": [{"role": "user", "content": "tide ".repeat(words)}],
     });
     let request = Request::builder()
         .method(Method::POST)

@@ -194,7 +194,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(point(3, 4, 0.5), 0.0);
+        assert!(point(3, 4, 0.5).abs() < f64::MIN_POSITIVE);
     }
 
     #[test]
