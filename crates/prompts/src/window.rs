@@ -2,6 +2,10 @@
 
 use evenkeel_core::ChatRequest;
 
+/// Kept for an answer whose length nobody stated, tokens. A choice: long for an
+/// answer, and small beside the windows (128,000 and up) whose histories it shortens.
+const USUAL_RESERVE: u64 = 8_192;
+
 /// A model's context window and the part of it that is kept for the answer, tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -16,15 +20,14 @@ impl Window {
     /// The window for `request` at a model whose answers end at `max_output_tokens`,
     /// where that is known.
     ///
-    /// Kept for the answer: what the request asks for, else the model's most, but
-    /// without either a quarter of the window; never more than the model's most, nor
-    /// than half of the window, since agents ask for 32,000 tokens by habit.
+    /// Kept for the answer: what the request asks for, at most half of the window,
+    /// since agents ask for 32,000 tokens by habit; where it asks for nothing, 8,192,
+    /// at most a quarter of the window. Never more than the model's most.
     pub fn of(context_tokens: u64, max_output_tokens: Option<u64>, request: &ChatRequest) -> Self {
-        let quarter = context_tokens / 4;
         let most = max_output_tokens.unwrap_or(u64::MAX);
         let wanted = match request.max_output_tokens {
             Some(asked) => asked.min(context_tokens / 2),
-            None => most.min(quarter),
+            None => USUAL_RESERVE.min(context_tokens / 4),
         };
         Self {
             context_tokens,
@@ -51,6 +54,7 @@ mod tests {
     #[test]
     fn the_reserve_is_what_is_asked_for_within_reason() {
         assert_eq!(reserve(8_192, None, None), 2_048);
+        assert_eq!(reserve(128_000, None, None), 8_192);
         assert_eq!(reserve(8_192, Some(1_000), None), 1_000);
         assert_eq!(reserve(8_192, Some(8_192), None), 2_048);
         assert_eq!(reserve(8_192, None, Some(100)), 100);

@@ -74,7 +74,6 @@ fn a_conversation_of_two_hundred_turns_moves_to_a_small_window() {
             .starts_with(&format!("[{cut} earlier messages"))
     );
     assert_eq!(sent.messages[7..], chat.messages[6 + cut..]);
-    println!("{:?}", fitted.report);
 }
 
 /// One user message and nothing but tools after it: an agent that works on its own.
