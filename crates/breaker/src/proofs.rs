@@ -503,6 +503,22 @@ fn inv18_a_cell_that_passes_from_thread_to_thread_loses_nothing() {
     });
 }
 
+#[test]
+fn inv18_guests_beside_owners_lose_nothing() {
+    bounded(|| {
+        let (breaker, _) = breaker(counting(TIMED));
+        admit(&breaker, at(0)).success(at(0));
+        // Four threads, two cells to own: two of the threads may be guests at once.
+        let permits = [(); 3].map(|()| admit(&breaker, at(0)));
+        let threads = permits.map(|permit| thread::spawn(move || permit.success(at(0))));
+        admit(&breaker, at(0)).success(at(0));
+        for thread in threads {
+            thread.join().expect("no thread panics");
+        }
+        assert_eq!(window(&breaker, 0), (5, 0));
+    });
+}
+
 /// One success, then two failures at once: two of three fail, whoever looks when.
 fn two_of_three(window: RateWindow, second: Instant) {
     let mut config = counting(window);
