@@ -9,11 +9,11 @@ use crate::endpoint::Endpoint;
 use crate::stream::{Content, Events, own_name};
 use crate::transport::Transport;
 use crate::wire::classify::{Reply, classify};
-use crate::wire::{Encoded, EventDecoder, Server, StreamLimits, events_of};
+use crate::wire::{Encoded, EventDecoder, Server, StreamLimits};
 use bytes::Bytes;
 use evenkeel_core::{
     Accumulator, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Part, Provider,
-    ProviderCall, StreamEvent,
+    ProviderCall, StreamEvent, events_of,
 };
 use futures_util::stream;
 use http::header::{

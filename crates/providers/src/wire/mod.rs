@@ -7,7 +7,6 @@ pub mod classify;
 mod decoder;
 mod effort;
 mod encoded;
-mod events;
 mod excerpt;
 mod fields;
 pub mod gemini;
@@ -22,7 +21,6 @@ mod tool_names;
 
 pub use crate::wire::decoder::EventDecoder;
 pub use crate::wire::encoded::Encoded;
-pub use crate::wire::events::events_of;
 pub use crate::wire::limits::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_EVENT_BYTES, StreamLimits};
 pub use crate::wire::request::{ClientRequest, RequestError};
 pub use crate::wire::server::Server;

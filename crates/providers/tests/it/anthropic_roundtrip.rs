@@ -4,7 +4,7 @@
 use evenkeel_core::{
     Accumulator, ChatRequest, ChatResponse, Effort, Extra, Failure, Finish, Image, Map, Message,
     Output, Part, Reasoning, ReasoningPart, Role, Sampling, StreamEvent, Tool, ToolCall,
-    ToolChoice, ToolResult, Usage, Value,
+    ToolChoice, ToolResult, Usage, Value, events_of,
 };
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::anthropic::{
@@ -12,7 +12,7 @@ use evenkeel_providers::wire::anthropic::{
     encode_request, encode_response,
 };
 use evenkeel_providers::wire::classify::Reply;
-use evenkeel_providers::wire::{EventDecoder, events_of, openai};
+use evenkeel_providers::wire::{EventDecoder, openai};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;

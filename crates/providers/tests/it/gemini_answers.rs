@@ -332,7 +332,7 @@ fn a_call_that_the_model_could_not_write_ends_as_the_provider_ends_it() {
     );
     let mut encoder = StreamEncoder::new("r1", "m");
     let mut out = Vec::new();
-    for event in evenkeel_providers::wire::events_of(&read) {
+    for event in evenkeel_core::events_of(&read) {
         encoder.write(&event, &mut out);
     }
     encoder.write(&StreamEvent::End, &mut out);

@@ -3,15 +3,15 @@
 use evenkeel_core::{
     Accumulator, ChatRequest, ChatResponse, Delta, Effort, Extra, Finish, Image, Map, Message,
     Output, Part, Reasoning, ReasoningPart, Role, Sampling, StreamEvent, Tool, ToolCall,
-    ToolChoice, ToolResult, Usage, Value,
+    ToolChoice, ToolResult, Usage, Value, events_of,
 };
 use evenkeel_providers::Server;
+use evenkeel_providers::wire::EventDecoder;
 use evenkeel_providers::wire::classify::Reply;
 use evenkeel_providers::wire::gemini::{
     DIALECT, Options, SIGNATURE, StreamDecoder, StreamEncoder, Thinking, decode_answer,
     decode_request, decode_response, encode_request, encode_response,
 };
-use evenkeel_providers::wire::{EventDecoder, events_of};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;

@@ -392,7 +392,7 @@ proptest! {
         };
         let mut encoder = StreamEncoder::new("a", 7, "m");
         let mut bytes = Vec::new();
-        for event in evenkeel_providers::wire::events_of(&response).into_iter().chain([StreamEvent::End]) {
+        for event in evenkeel_core::events_of(&response).into_iter().chain([StreamEvent::End]) {
             encoder.write(&event, &mut bytes);
         }
         let mut whole = Accumulator::default();

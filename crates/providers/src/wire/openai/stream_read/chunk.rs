@@ -2,11 +2,10 @@
 
 use super::{Out, StreamDecoder};
 use crate::wire::classify::Reply;
-use crate::wire::events::delta_of;
 use crate::wire::json;
 use crate::wire::openai::answer_read::{self, Reason};
 use crate::wire::openai::{CHOICE, extra, reasoning_details, usage};
-use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent};
+use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent, delta_of};
 use serde_json::{Map, Value};
 
 /// What a call's announcement is taken for when the answer's size is counted:
