@@ -301,3 +301,14 @@ fn what_stands_behind_a_router_of_models_is_heard() {
     // A code that repeats the status is none.
     assert_eq!(failure.code, None);
 }
+
+/// Mistral's codes are numbers of its own; the status stands beside them.
+#[test]
+fn an_error_in_a_mistral_stream_is_told_by_the_status_it_repeats() {
+    let body = br#"{"object":"error","message":"Rate limit exceeded","type":"rate_limited","param":null,"code":"1300","raw_status_code":429}"#;
+    let failure = classify(&Reply::in_answer(Server::Mistral, body));
+    assert_eq!(
+        (failure.class, failure.status),
+        (Class::RateLimited, Some(429))
+    );
+}

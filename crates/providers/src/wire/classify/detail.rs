@@ -90,7 +90,7 @@ impl Detail {
             .map(scalar_or_json)
             .unwrap_or_default();
         let mut detail = Self {
-            status: ["status_code", "code", "status"]
+            status: ["status_code", "raw_status_code", "code", "status"]
                 .iter()
                 .find_map(|name| error_status(error.get(*name)?)),
             kind: scalar(error.get("type")),
