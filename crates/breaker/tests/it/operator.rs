@@ -97,3 +97,19 @@ fn a_verdict_under_a_disabled_breaker_is_heard_and_counts_nothing() {
     breaker.reset(now);
     assert!(permit.failure(now, None).stale);
 }
+
+#[test]
+fn a_permit_and_a_refusal_say_to_people_what_they_are() {
+    let now = origin();
+    let breaker = Breaker::new(BreakerConfig::default(), 0, now).unwrap();
+    let permit = breaker.admit(now).unwrap();
+    assert_eq!(
+        format!("{permit:?}"),
+        "Permit { admitted_in: Closed, generation: 0, .. }"
+    );
+    breaker.force_open(now);
+    assert_eq!(
+        breaker.admit(now).unwrap_err().to_string(),
+        "breaker is forced_open, retry in 60s"
+    );
+}
