@@ -54,6 +54,10 @@ impl Writer<'_> {
         let mut branches = node.branches.clone();
         if self.rules.null == NullForm::Flag {
             branches.retain(|id| !self.tree.nodes[*id].is_null());
+            if branches.is_empty() {
+                map.insert("type".to_owned(), self.type_of(Kinds::NULL));
+                return;
+            }
             if branches.len() < node.branches.len() {
                 map.insert("nullable".to_owned(), Value::Bool(true));
             }

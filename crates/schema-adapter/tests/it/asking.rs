@@ -329,7 +329,15 @@ fn names_of_tools_are_the_same_in_the_history_as_in_the_tools() {
     let name = &sent.tools[0].name;
     assert_eq!(sent.tool_choice, Some(ToolChoice::Named(name.clone())));
     assert!(matches!(&sent.messages[1].parts[0], Part::ToolCall(c) if c.name == *name));
-    assert_eq!((adapted.mode, adapted.holds_answer()), (None, false));
+    // Calls under another name have to be turned back before anyone sees them.
+    assert_eq!((adapted.mode, adapted.holds_answer()), (None, true));
+    let (adapted, _) = adapt(&request, ModelSupport::PROMPT_ONLY);
+    assert!(adapted.holds_answer(), "`.` is in no plain name");
+    request.tools[0].name = "extract".to_owned();
+    let (adapted, _) = adapt(&request, ModelSupport::PROMPT_ONLY);
+    assert!(!adapted.holds_answer());
+    request.tools[0].name = "7zip.extract".to_owned();
+    let (adapted, _) = adapt(&request, ModelSupport::of(Dialect::Gemini));
     let back = adapted.back.read(called(name, "")).unwrap();
     assert_eq!(
         back.response.tool_calls().next().unwrap().name,

@@ -218,10 +218,10 @@ proptest! {
         for dialect in natively() {
             let Ok(adapted) = adapter.adapt(&demand(schema.clone()), native(dialect)) else { continue };
             let sent = adapter.rewrite(&schema, dialect, false).unwrap().schema.clone();
-            let mut answer = forward(&sent, &sent, &value);
-            if answer.is_none() {
-                answer = forward(&sent, &sent, &json!({"value": value}));
-            }
+            // No generated property has the wrapper's name.
+            let wrapped = sent["properties"].get("value").is_some();
+            let asked = if wrapped { json!({"value": value}) } else { value.clone() };
+            let answer = forward(&sent, &sent, &asked);
             let answer = answer.unwrap_or_else(|| panic!("{dialect:?} cannot say {value}: {sent}"));
             if dialect != Dialect::GeminiOpenApi {
                 let wire = Checker::new(&sent).unwrap();

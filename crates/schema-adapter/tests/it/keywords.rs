@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use evenkeel_schema_adapter::{AdaptError, Adapter, Dialect, Treatment};
 use serde_json::{Value, json};
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 /// A schema for each row; the one property `x` holds the keyword.
 fn rows() -> Vec<(&'static str, Value)> {
     vec![

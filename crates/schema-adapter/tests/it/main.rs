@@ -1,5 +1,10 @@
 //! The public API from outside: demands, dialects, answers.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what a test takes for granted is part of what it asserts"
+)]
+
 mod asking;
 mod cases;
 mod forward;
