@@ -33,6 +33,7 @@ mod gemini_tools;
 mod server;
 mod wire_cases;
 mod wire_classes;
+mod wire_details;
 mod wire_mistral;
 mod wire_pairs;
 mod wire_requests;
