@@ -30,7 +30,9 @@ fn read(text: &str) -> Vec<StreamEvent> {
 
 fn whole(events: &[StreamEvent]) -> ChatResponse {
     let mut whole = Accumulator::default();
-    events.iter().for_each(|event| whole.push(event));
+    for event in events {
+        whole.push(event);
+    }
     whole.finish().unwrap()
 }
 

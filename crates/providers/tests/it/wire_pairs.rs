@@ -151,10 +151,11 @@ fn request(bits: u32, format: Format) -> (ChatRequest, Vec<Thing>) {
     let request = ChatRequest {
         messages,
         tools: tools(&mut b),
-        stop: b
-            .says(5, "stopTokenA", &["stop"])
-            .then(|| vec!["stopTokenA".to_owned()])
-            .unwrap_or_default(),
+        stop: if b.says(5, "stopTokenA", &["stop"]) {
+            vec!["stopTokenA".to_owned()]
+        } else {
+            Vec::new()
+        },
         max_output_tokens: b.says(6, "31337", &["max_tokens"]).then_some(31_337),
         sampling: sampling(&mut b),
         user: b.says(7, "endUserA", &["user"]).then(|| "endUserA".into()),
@@ -162,19 +163,21 @@ fn request(bits: u32, format: Format) -> (ChatRequest, Vec<Thing>) {
             effort: Some(Effort::Medium),
             budget_tokens: None,
         }),
-        metadata: match b.says(9, "metaTokenA", &["metadata"]) {
-            true => object(json!({"key": "metaTokenA"})),
-            false => Map::new(),
+        metadata: if b.says(9, "metaTokenA", &["metadata"]) {
+            object(json!({"key": "metaTokenA"}))
+        } else {
+            Map::new()
         },
-        output: match b.says(10, "schemaField", &["schema", "output", "response_format"]) {
-            true => Output::JsonSchema {
+        output: if b.says(10, "schemaField", &["schema", "output", "response_format"]) {
+            Output::JsonSchema {
                 name: "reply".into(),
                 schema: json!({"type": "object", "properties": {"schemaField": {"type": "string"}},
                     "required": ["schemaField"], "additionalProperties": false}),
                 strict: true,
                 description: None,
-            },
-            false => Output::Text,
+            }
+        } else {
+            Output::Text
         },
         ..ChatRequest::default()
     };
@@ -201,16 +204,11 @@ fn calls(b: &mut Builder, format: Format, messages: &mut Vec<Message>) {
         };
         turn.parts.insert(0, Part::Reasoning(part));
     }
-    let ids = match b.says(
-        14,
-        "a_longer_id_that_no_provider_of_ours_would_give",
-        &["ids"],
-    ) {
-        true => [
-            "a_longer_id_that_no_provider_of_ours_would_give",
-            "callIdAAB",
-        ],
-        false => ["callIdAAA", "callIdAAB"],
+    let long = "a_longer_id_that_no_provider_of_ours_would_give";
+    let ids = if b.says(14, long, &["ids"]) {
+        [long, "callIdAAB"]
+    } else {
+        ["callIdAAA", "callIdAAB"]
     };
     b.things.push(("callIdAAB", &["ids"]));
     b.things.push(("argumentTokenB", &[]));
