@@ -157,6 +157,45 @@ fn behaviour(config: &SimulatedModelConfig) -> Behaviour {
 mod tests {
     use super::*;
 
+    fn endpoint() -> ProviderConfig {
+        let mut config = ProviderConfig::new("p", Dialect::OpenAi);
+        config.base_url = Some("https://127.0.0.1:1/v1".into());
+        config.headers.insert("x-title".into(), "harbour".into());
+        config.proxy = Some("http://user:hunter2@127.0.0.1:1".into());
+        config.connections.max = Some(3);
+        config
+    }
+
+    #[test]
+    fn what_the_files_say_of_the_way_reaches_the_client() {
+        let folder = Path::new("/nowhere");
+        let options = options(&endpoint(), &Config::default(), folder).unwrap();
+        assert_eq!(options.limits.max_connections, 3);
+        assert!(options.proxy.is_some());
+        assert_eq!(options.headers["x-title"], "harbour");
+        let client = provider(&endpoint(), &Config::default(), folder).unwrap();
+        let shown = format!("{options:?} {client:?}");
+        assert!(
+            !shown.contains("harbour") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_certificate_file_that_is_not_there_is_named() {
+        let mut config = endpoint();
+        config.ca_file = Some("ca.pem".into());
+        let folder = tempfile::tempdir().unwrap();
+        let error = provider(&config, &Config::default(), folder.path()).unwrap_err();
+        assert!(error.to_string().contains("ca.pem"), "{error}");
+        std::fs::write(folder.path().join("ca.pem"), "no certificate").unwrap();
+        let error = provider(&config, &Config::default(), folder.path()).unwrap_err();
+        assert!(
+            error.to_string().contains("no certificate found"),
+            "{error}"
+        );
+    }
+
     /// Every dialect and preset of the files is one of the client's.
     #[test]
     fn the_words_of_the_files_are_those_of_the_client() {
