@@ -221,7 +221,8 @@ impl StreamDecoder {
             Ok(parsed) if named_error || answer_read::is_error(&parsed.value) => {
                 self.fail_with(data, out);
             }
-            Ok(parsed) if is_whole(&parsed.value) => self.take_whole(data, out),
+            // Only a stream's beginning can be an answer in one piece.
+            Ok(parsed) if !self.started && is_whole(&parsed.value) => self.take_whole(data, out),
             Ok(parsed) => match parsed.value {
                 Value::Object(map) => self.take_typed(map, parsed.has_halves, out),
                 Value::Null => {}

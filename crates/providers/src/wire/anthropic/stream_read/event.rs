@@ -13,6 +13,33 @@ const BLOCK_BYTES: usize = 128;
 /// control. The same bound holds for every format.
 const MAX_CALLS: usize = 1024;
 
+/// What an event tells of.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Start,
+    BlockStart,
+    BlockDelta,
+    BlockStop,
+    Delta,
+    Stop,
+    /// `ping`, and what is not known.
+    Other,
+}
+
+impl What {
+    fn of(event: &Map<String, Value>) -> Self {
+        match event.get("type").and_then(Value::as_str) {
+            Some("message_start") => Self::Start,
+            Some("content_block_start") => Self::BlockStart,
+            Some("content_block_delta") => Self::BlockDelta,
+            Some("content_block_stop") => Self::BlockStop,
+            Some("message_delta") => Self::Delta,
+            Some("message_stop") => Self::Stop,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl StreamDecoder {
     pub(super) fn take_typed(
         &mut self,
@@ -20,27 +47,25 @@ impl StreamDecoder {
         has_halves: bool,
         out: &mut Out,
     ) {
-        let kind = event.shift_remove("type");
-        match kind.as_ref().and_then(Value::as_str).unwrap_or_default() {
-            "message_start" => {
+        match What::of(&event) {
+            What::Start => {
                 if let Some(Value::Object(message)) = event.shift_remove("message") {
                     self.take_start(message, out);
                 }
             }
-            "content_block_start" => self.take_block_start(event, out),
-            "content_block_delta" => self.take_block_delta(&event, has_halves, out),
-            "content_block_stop" => {
+            What::BlockStart => self.take_block_start(event, out),
+            What::BlockDelta => self.take_block_delta(&event, has_halves, out),
+            What::BlockStop => {
                 if let Some(block) = self.blocks.remove(&index(&event)) {
                     self.close(block, out);
                 }
             }
-            "message_delta" => self.take_message_delta(event, out),
-            "message_stop" => self.end(
+            What::Delta => self.take_message_delta(event, out),
+            What::Stop => self.end(
                 "the stream was declared over before the answer was complete",
                 out,
             ),
-            // `ping`, and what is not known.
-            _ => {}
+            What::Other => {}
         }
     }
 
@@ -143,7 +168,6 @@ impl StreamDecoder {
     /// for its own block only.
     fn give_piece(&mut self, serial: usize, taken: Taken, out: &mut Out) {
         self.answer_bytes = self.answer_bytes.saturating_add(taken.held_bytes);
-        let mut events = Vec::with_capacity(taken.events.len());
         for event in taken.events {
             let kind = match &event {
                 StreamEvent::Delta(Delta::Text(_)) => Some(Kind::Text),
@@ -154,14 +178,14 @@ impl StreamDecoder {
                 && last == kind
                 && other != serial
             {
-                events.push(StreamEvent::Delta(Delta::Part(kind.empty())));
+                out.push(Ok(StreamEvent::Delta(Delta::Part(kind.empty()))));
             }
             if !matches!(event, StreamEvent::Delta(Delta::ToolCallArguments { .. })) {
                 self.last = kind.map(|kind| (kind, serial));
             }
-            events.push(event);
+            self.give(event, out);
         }
-        self.give(events, out);
+        self.check_size(out);
     }
 
     fn take_message_delta(&mut self, mut event: Map<String, Value>, out: &mut Out) {
@@ -185,7 +209,8 @@ impl StreamDecoder {
         }
         let refusal = answer_read::refusal(delta.get("stop_details"));
         if let Some(Part::Refusal(words)) = refusal {
-            self.give(vec![StreamEvent::Delta(Delta::Refusal(words))], out);
+            self.give(StreamEvent::Delta(Delta::Refusal(words)), out);
+            self.check_size(out);
         }
         let finish = finish::derived(finish::read(&reason), self.calls > 0);
         if finish == evenkeel_core::Finish::Unknown {
@@ -204,11 +229,12 @@ impl StreamDecoder {
         out.extend(usage_events);
     }
 
-    fn give(&mut self, events: Vec<StreamEvent>, out: &mut Out) {
-        for event in events {
-            self.answer_bytes = self.answer_bytes.saturating_add(size(&event));
-            out.push(Ok(event));
-        }
+    fn give(&mut self, event: StreamEvent, out: &mut Out) {
+        self.answer_bytes = self.answer_bytes.saturating_add(size(&event));
+        out.push(Ok(event));
+    }
+
+    fn check_size(&mut self, out: &mut Out) {
         if self.answer_bytes > self.limits.max_answer_bytes && !self.over {
             let message = format!(
                 "the answer is larger than the limit of {} bytes",
