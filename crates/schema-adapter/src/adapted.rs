@@ -74,8 +74,7 @@ impl Adapted {
     /// Whether the answer has to be held until it is whole and read: for a JSON demand always. Text
     /// and JSON of such a call are delivered by [`Return::read`] alone, so a stream commits on `full`.
     ///
-    /// Likewise where tools go out under other names or with another schema: their calls have to be
-    /// turned back first.
+    /// Likewise where tools go out with another schema: their calls have to be turned back first.
     pub fn holds_answer(&self) -> bool {
         self.mode.is_some() || self.tools.as_ref().is_some_and(|tools| tools.is_changed())
     }

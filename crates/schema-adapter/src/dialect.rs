@@ -319,7 +319,7 @@ pub struct Rules {
     pub length_or_pattern: bool,
     /// Longest tool name.
     pub tool_name_length: usize,
-    /// Characters of tool names beside letters and digits.
+    /// Characters of names beside letters and digits.
     pub tool_name_marks: &'static str,
     /// Tool names begin with a letter or an underscore.
     pub tool_name_begins_with_letter: bool,

@@ -1,9 +1,9 @@
 //! The caller's own tools: names and schemas that the provider takes, and the way back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use evenkeel_core::{ChatRequest, Extra, Message, Part, Tool, ToolCall, ToolChoice};
+use evenkeel_core::{ChatRequest, Extra, Tool, ToolCall};
 use serde_json::Value;
 
 use crate::adapter::Adapter;
@@ -129,10 +129,8 @@ pub(crate) fn arguments(
 #[derive(Debug, Clone)]
 pub(crate) struct ToolPlan {
     tools: Vec<Tool>,
-    /// Wire name by the caller's name, where they differ.
-    renamed: HashMap<String, String>,
-    /// By wire name: the caller's name, and the check of its calls.
-    checks: HashMap<String, (String, ToolCheck)>,
+    /// The check of each tool's calls, by its name.
+    checks: HashMap<String, ToolCheck>,
     pub(crate) notes: Vec<String>,
     changed: bool,
 }
@@ -143,27 +141,17 @@ impl ToolPlan {
         if tools.is_empty() {
             return None;
         }
-        let rules = support.dialect.rules();
         let mut plan = Self {
             tools: Vec::with_capacity(tools.len()),
-            renamed: HashMap::new(),
             checks: HashMap::new(),
             notes: Vec::new(),
             changed: false,
         };
-        let mut taken: HashSet<String> = HashSet::new();
         for tool in tools {
-            let name = distinct(wire_name(&tool.name, rules), &taken, rules);
-            taken.insert(name.clone());
-            let (mut wire, check) = plan.tool(adapter, tool, support);
-            if name != tool.name {
-                plan.renamed.insert(tool.name.clone(), name.clone());
-                plan.note("tool names: written as the provider takes them");
-                wire.name.clone_from(&name);
-            }
+            let (wire, check) = plan.tool(adapter, tool, support);
             plan.changed |= wire != *tool;
             plan.tools.push(wire);
-            plan.checks.insert(name, (tool.name.clone(), check));
+            plan.checks.insert(tool.name.clone(), check);
         }
         Some(plan)
     }
@@ -218,30 +206,16 @@ impl ToolPlan {
         (wire, check)
     }
 
-    /// Puts the tools into `request`, and their wire names where its messages name them.
+    /// Puts the tools into `request`.
     pub(crate) fn apply(&self, request: &mut ChatRequest) {
         if self.changed {
             request.tools.clone_from(&self.tools);
         }
-        if self.renamed.is_empty() {
-            return;
-        }
-        if let Some(ToolChoice::Named(name)) = &mut request.tool_choice
-            && let Some(wire) = self.renamed.get(name)
-        {
-            name.clone_from(wire);
-        }
-        let calls = request.messages.iter_mut().flat_map(calls_of);
-        for call in calls {
-            if let Some(wire) = self.renamed.get(&call.name) {
-                call.name.clone_from(wire);
-            }
-        }
     }
 
-    /// Turns a call back: name, arguments, check.
+    /// Turns a call back and checks it.
     pub(crate) fn read(&self, call: &mut ToolCall, cut: bool) -> Result<Vec<Repair>, AnswerError> {
-        let Some((name, check)) = self.checks.get(&call.name) else {
+        let Some(check) = self.checks.get(&call.name) else {
             let message = format!("a call to `{}`, which is none of the tools", call.name);
             return Err(AnswerError::new(
                 AnswerFault::UnknownTool,
@@ -249,19 +223,11 @@ impl ToolPlan {
                 &call.arguments,
             ));
         };
-        call.name.clone_from(name);
         check.read(call, cut)
     }
 }
 
-fn calls_of(message: &mut Message) -> impl Iterator<Item = &mut ToolCall> {
-    message.parts.iter_mut().filter_map(|part| match part {
-        Part::ToolCall(call) => Some(call),
-        _ => None,
-    })
-}
-
-/// A name that the provider takes. One that it takes already stays; any other gets the hash of the
+/// A name for a schema or for the tool that carries an answer, as the provider takes it. One that it takes already stays; any other gets the hash of the
 /// whole name behind it, so that it is the same in every request and names that differ stay apart.
 pub(crate) fn wire_name(name: &str, rules: &Rules) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || rules.tool_name_marks.contains(c);
@@ -293,14 +259,6 @@ fn with_mark(mut name: String, of: &str, rules: &Rules) -> String {
     name + &mark
 }
 
-fn distinct(mut name: String, taken: &HashSet<String>, rules: &Rules) -> String {
-    while taken.contains(&name) {
-        let again = name.clone();
-        name = with_mark(name, &again, rules);
-    }
-    name
-}
-
 /// FNV-1a, 32 bits: stable between releases and machines, which the standard hasher is not.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| {
@@ -311,6 +269,7 @@ fn fnv(text: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     /// Case C094.
     #[test]
