@@ -6,9 +6,9 @@ use evenkeel_chaos::{Behaviour, Fault, Latency, Simulated};
 use evenkeel_core::{KeySource, Provider};
 use evenkeel_providers::{
     Client, ClientConfig, ClientOptions, Dialect as WireDialect, Limits, ModelOptions, Proxy,
-    Server,
+    ReasoningControl as WireReasoning, Server,
 };
-use evenkeel_roster::{Config, Dialect, ProviderConfig, SimulatedModelConfig};
+use evenkeel_roster::{Config, Dialect, ProviderConfig, ReasoningControl, SimulatedModelConfig};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 use std::collections::BTreeMap;
@@ -112,15 +112,21 @@ fn models(config: &ProviderConfig, all: &Config) -> BTreeMap<String, ModelOption
         let options = ModelOptions {
             api_version: wire.api_version.clone(),
             fixed_sampling: wire.fixed_sampling,
-            max_output_tokens: None,
+            reasoning: wire.reasoning.map(|control| match control {
+                ReasoningControl::None => WireReasoning::None,
+                ReasoningControl::Budget => WireReasoning::Budget,
+                ReasoningControl::Level => WireReasoning::Level,
+            }),
+            ..ModelOptions::default()
         };
         models.insert(name.clone(), options);
     }
     let own = |id: &evenkeel_core::ModelId| id.provider() == config.name;
     for model in all.models.values().filter(|model| own(&model.id)) {
-        if let Some(tokens) = model.max_output_tokens {
+        if model.max_output_tokens.is_some() || model.prefill.is_some() {
             let options = models.entry(model.id.model().to_owned()).or_default();
-            options.max_output_tokens = Some(tokens);
+            options.max_output_tokens = model.max_output_tokens;
+            options.prefill = model.prefill;
         }
     }
     models
@@ -156,6 +162,7 @@ fn behaviour(config: &SimulatedModelConfig) -> Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_roster::WireConfig;
 
     fn endpoint() -> ProviderConfig {
         let mut config = ProviderConfig::new("p", Dialect::OpenAi);
@@ -178,6 +185,27 @@ mod tests {
         assert!(
             !shown.contains("harbour") && !shown.contains("hunter2"),
             "{shown}"
+        );
+    }
+
+    #[test]
+    fn what_the_files_say_of_a_model_reaches_its_requests() {
+        let id = evenkeel_core::ModelId::new("p/m").unwrap();
+        let mut config = endpoint();
+        let wire = WireConfig {
+            reasoning: Some(ReasoningControl::Level),
+            ..WireConfig::default()
+        };
+        config.models.insert("m".into(), wire);
+        let mut all = Config::default();
+        let mut model = evenkeel_roster::ModelConfig::new(id.clone());
+        model.prefill = Some(false);
+        all.models.insert(id, model);
+        let known = models(&config, &all);
+        assert_eq!(known["m"].reasoning, Some(WireReasoning::Level));
+        assert_eq!(
+            (known["m"].prefill, known["m"].max_output_tokens),
+            (Some(false), None)
         );
     }
 

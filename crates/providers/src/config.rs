@@ -102,6 +102,22 @@ pub struct ModelOptions {
     pub fixed_sampling: bool,
     /// Most tokens it can answer with, where known.
     pub max_output_tokens: Option<u64>,
+    /// Whether it goes on from a final assistant message, where known.
+    pub prefill: Option<bool>,
+    /// How it is told to reason, where the dialect knows several ways
+    /// (Anthropic, Gemini). None is told by its name, or left to the provider.
+    pub reasoning: Option<ReasoningControl>,
+}
+
+/// How a model is told to reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningControl {
+    /// Not at all: it does not reason, or cannot be told to.
+    None,
+    /// By a number of tokens.
+    Budget,
+    /// By a level, from which it decides by itself.
+    Level,
 }
 
 /// Bounds on what an endpoint may cost, whatever it sends.

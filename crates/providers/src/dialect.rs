@@ -1,6 +1,6 @@
 //! The wire formats that the client speaks, behind one set of questions.
 
-use crate::config::{ModelOptions, ProviderConfigError};
+use crate::config::{ModelOptions, ProviderConfigError, ReasoningControl};
 use crate::wire::anthropic::{Support, Version};
 use crate::wire::classify::Reply;
 use crate::wire::gemini::Platform;
@@ -170,6 +170,17 @@ impl Dialect {
                     } else {
                         Support::Unknown
                     },
+                    prefill: match options.prefill {
+                        None => Support::Unknown,
+                        Some(true) => Support::Yes,
+                        Some(false) => Support::No,
+                    },
+                    thinking: match options.reasoning {
+                        None => anthropic::Thinking::Unknown,
+                        Some(ReasoningControl::None) => anthropic::Thinking::No,
+                        Some(ReasoningControl::Budget) => anthropic::Thinking::Budget,
+                        Some(ReasoningControl::Level) => anthropic::Thinking::Adaptive,
+                    },
                     ..anthropic::Options::default()
                 };
                 anthropic::encode_request(request, model, stream, &options)
@@ -181,6 +192,11 @@ impl Dialect {
                     } else {
                         Platform::Developer
                     },
+                    thinking: options.reasoning.map(|control| match control {
+                        ReasoningControl::None => gemini::Thinking::Unsupported,
+                        ReasoningControl::Budget => gemini::Thinking::Budget,
+                        ReasoningControl::Level => gemini::Thinking::Level,
+                    }),
                     ..gemini::Options::default()
                 };
                 gemini::encode_request(request, model, &options)
@@ -226,4 +242,69 @@ impl Dialect {
 fn version(options: &ModelOptions) -> Version {
     let named = options.api_version.as_deref().and_then(Version::named);
     named.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::{Effort, Message, Reasoning, Role};
+
+    fn body(dialect: Dialect, options: &ModelOptions) -> serde_json::Value {
+        let mut request = ChatRequest::user("Which tide?");
+        request.messages.push(Message::text(Role::Assistant, "The"));
+        request.max_output_tokens = Some(16_000);
+        request.reasoning = Some(Reasoning {
+            effort: Some(Effort::High),
+            budget_tokens: None,
+        });
+        let asked = Asked {
+            server: Server::Compatible,
+            request: &request,
+            model: "m",
+            stream: false,
+            options,
+            model_in_path: false,
+            at_vertex: false,
+        };
+        dialect.encode(&asked).body
+    }
+
+    #[test]
+    fn a_model_is_told_to_reason_as_its_options_say() {
+        let told = |dialect, control| {
+            let options = ModelOptions {
+                reasoning: Some(control),
+                ..ModelOptions::default()
+            };
+            let body = body(dialect, &options);
+            match dialect {
+                Dialect::Anthropic => body["thinking"].clone(),
+                _ => body["generationConfig"]["thinkingConfig"].clone(),
+            }
+        };
+        let claude = |control| told(Dialect::Anthropic, control);
+        assert!(claude(ReasoningControl::None).is_null());
+        assert_eq!(claude(ReasoningControl::Budget)["type"], "enabled");
+        assert_eq!(claude(ReasoningControl::Level)["type"], "adaptive");
+        let gemini = |control| told(Dialect::Gemini, control);
+        assert!(gemini(ReasoningControl::None).is_null());
+        assert!(gemini(ReasoningControl::Budget)["thinkingBudget"].is_u64());
+        assert!(gemini(ReasoningControl::Level)["thinkingLevel"].is_string());
+    }
+
+    #[test]
+    fn a_model_that_takes_no_prefill_gets_none() {
+        let last_role = |prefill| {
+            let options = ModelOptions {
+                prefill,
+                reasoning: Some(ReasoningControl::None),
+                ..ModelOptions::default()
+            };
+            let body = body(Dialect::Anthropic, &options);
+            let last = body["messages"].as_array().and_then(|turns| turns.last());
+            last.map(|turn| turn["role"].clone())
+        };
+        assert_eq!(last_role(Some(true)), Some("assistant".into()));
+        assert_eq!(last_role(Some(false)), Some("user".into()));
+    }
 }

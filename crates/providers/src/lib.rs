@@ -13,7 +13,9 @@ mod transport;
 pub mod wire;
 
 pub use crate::client::Client;
-pub use crate::config::{ClientConfig, ClientOptions, Limits, ModelOptions, ProviderConfigError};
+pub use crate::config::{
+    ClientConfig, ClientOptions, Limits, ModelOptions, ProviderConfigError, ReasoningControl,
+};
 pub use crate::dialect::Dialect;
 pub use crate::proxy::Proxy;
 pub use crate::wire::Server;

@@ -19,6 +19,8 @@ pub use crate::policy::{
     Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,
     RolePolicy, Signal,
 };
-pub use crate::provider::{ConnectionPolicy, Dialect, ProviderConfig, WireConfig};
+pub use crate::provider::{
+    ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,
+};
 pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};

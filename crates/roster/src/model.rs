@@ -86,6 +86,9 @@ pub struct ModelConfig {
     pub tools: Option<bool>,
     /// `images`: whether it takes images; `None`: not said, it is asked.
     pub images: Option<bool>,
+    /// `prefill`: whether it goes on from a final assistant message; `None`: not
+    /// said, it is asked.
+    pub prefill: Option<bool>,
     /// `json_schema`: whether its provider enforces a schema for the answer;
     /// `None`: as is usual for the dialect.
     pub json_schema: Option<bool>,
@@ -142,6 +145,7 @@ impl ModelConfig {
             max_output_tokens: None,
             tools: None,
             images: None,
+            prefill: None,
             json_schema: None,
             json_object: None,
             forced_tool: None,

@@ -104,6 +104,19 @@ pub struct WireConfig {
     pub api_version: Option<String>,
     /// `fixed_sampling`: it refuses temperature and the like.
     pub fixed_sampling: bool,
+    /// `reasoning`: how it is told to reason; `None`: as is usual for its name.
+    pub reasoning: Option<ReasoningControl>,
+}
+
+/// How a model is told to reason (`reasoning`), where its dialect knows several ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningControl {
+    /// `none`: it does not reason, or cannot be told to.
+    None,
+    /// `budget`: by a number of tokens.
+    Budget,
+    /// `level`: by a level, from which it decides by itself.
+    Level,
 }
 
 impl ProviderConfig {

@@ -8,7 +8,7 @@ use super::guard::{check, read_breaker, read_cooldown, read_limits, read_retry_b
 use super::preset::Preset;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 use crate::model::{DEFAULT_CONCURRENCY, SimulatedModelConfig};
-use crate::provider::{Dialect, ProviderConfig, WireConfig};
+use crate::provider::{Dialect, ProviderConfig, ReasoningControl, WireConfig};
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign};
 
 /// The tables at the top of `evenkeel.toml` that providers and models start from.
@@ -186,6 +186,12 @@ fn read_model(
     if !is_simulated {
         wire.api_version = read_version(&mut table, provider.dialect, provider.server);
         assign(&mut wire.fixed_sampling, table.flag("fixed_sampling"));
+        let ways = [
+            ("none", ReasoningControl::None),
+            ("budget", ReasoningControl::Budget),
+            ("level", ReasoningControl::Level),
+        ];
+        wire.reasoning = table.word("reasoning", &ways);
     }
     table.finish();
     let model = WrittenModel {

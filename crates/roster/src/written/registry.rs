@@ -31,6 +31,7 @@ struct Facts {
     max_output_tokens: Option<u64>,
     tools: Option<bool>,
     images: Option<bool>,
+    prefill: Option<bool>,
     json_schema: Option<bool>,
     json_object: Option<bool>,
     forced_tool: Option<bool>,
@@ -53,6 +54,7 @@ impl Registered<'_> {
         model.max_output_tokens = facts.max_output_tokens;
         model.tools = facts.tools;
         model.images = facts.images;
+        model.prefill = facts.prefill;
         model.json_schema = facts.json_schema;
         model.json_object = facts.json_object;
         model.forced_tool = facts.forced_tool;
@@ -160,6 +162,7 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
         max_output_tokens: read_size(table, "max_output_tokens"),
         tools: table.flag("tools"),
         images: table.flag("images"),
+        prefill: table.flag("prefill"),
         json_schema: table.flag("json_schema"),
         json_object: table.flag("json_object"),
         forced_tool: table.flag("forced_tool"),
