@@ -125,3 +125,20 @@ const fn place(entry: u64) -> (usize, u64) {
     let slot = entry % KEPT as u64;
     (slot as usize, 1 << slot)
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::{Latency, Run};
+
+    #[test]
+    fn one_attempt_that_ends_leaves_the_others_open() {
+        let mut run = Run::new();
+        let first = run.add(0, true, Latency::OpenSince(0)).unwrap();
+        run.add(0, true, Latency::OpenSince(100)).unwrap();
+        run.settle(first, 40);
+        // By age: the second has run for 900, the first took 40 and no longer ages.
+        assert_eq!(run.p95(0, 1_000), Some(900));
+        run.settle(first + 1, 60);
+        assert_eq!(run.p95(0, 1_000), Some(60));
+    }
+}
