@@ -5,7 +5,7 @@
 //! strict parse comes first; where it fails and lone halves are the reason,
 //! they are put in a form that can be joined with their other half, or replaced.
 
-use serde_json::{Error, Value};
+use serde_json::{Error, Map, Value};
 use std::borrow::Cow;
 
 /// A half stands as this character plus its offset from U+D800, in private
@@ -49,6 +49,13 @@ pub(crate) fn parse_event(text: &str) -> Result<Parsed, Error> {
             })
         }
     }
+}
+
+/// A field of an object of a few fields: looking at each is quicker than hashing the name.
+pub(crate) fn field<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    object
+        .iter()
+        .find_map(|(key, value)| (key == name).then_some(value))
 }
 
 /// About how many bytes a value takes. Its depth is bounded by the parser's.

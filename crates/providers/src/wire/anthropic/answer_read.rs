@@ -2,6 +2,7 @@
 
 use super::{block_read, extra, finish, usage};
 use crate::wire::classify::{Reply, classify};
+use crate::wire::json::field;
 use crate::wire::{Server, excerpt, json};
 use evenkeel_core::{ChatResponse, Class, Extra, Failure, Finish, Part};
 use serde_json::{Map, Value};
@@ -50,13 +51,16 @@ fn parse(reply: &Reply<'_>) -> Result<Value, Failure> {
 
 /// Whether a document is an error although the status says success.
 pub(super) fn is_error(value: &Value) -> bool {
-    let truthy = match value.get("error") {
+    let Some(map) = value.as_object() else {
+        return false;
+    };
+    let truthy = match field(map, "error") {
         None | Some(Value::Null | Value::Bool(false)) => false,
         Some(Value::String(text)) => !text.is_empty(),
         Some(Value::Object(map)) => !map.is_empty(),
         Some(_) => true,
     };
-    truthy || value.get("type").and_then(Value::as_str) == Some("error")
+    truthy || field(map, "type").and_then(Value::as_str) == Some("error")
 }
 
 fn answer(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {

@@ -1,7 +1,7 @@
 //! One content block, put together from its pieces.
 
 use crate::wire::anthropic::{block_read, extra};
-use crate::wire::json::Joiner;
+use crate::wire::json::{Joiner, field};
 use evenkeel_core::{Delta, Part, ReasoningPart, StreamEvent};
 use serde_json::{Map, Value};
 
@@ -242,7 +242,9 @@ fn merge(fields: &mut Map<String, Value>, delta: &Map<String, Value>) -> usize {
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a str {
-    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+    field(fields, name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn text_delta(piece: &str) -> Option<StreamEvent> {

@@ -3,6 +3,7 @@
 use super::block::{Block, Taken};
 use super::{Kind, Out, StreamDecoder};
 use crate::wire::anthropic::{answer_read, extra, finish, usage};
+use crate::wire::json::field;
 use evenkeel_core::{Class, Delta, Part, StreamEvent};
 use serde_json::{Map, Value};
 
@@ -28,7 +29,7 @@ enum What {
 
 impl What {
     fn of(event: &Map<String, Value>) -> Self {
-        match event.get("type").and_then(Value::as_str) {
+        match field(event, "type").and_then(Value::as_str) {
             Some("message_start") => Self::Start,
             Some("content_block_start") => Self::BlockStart,
             Some("content_block_delta") => Self::BlockDelta,
@@ -133,7 +134,7 @@ impl StreamDecoder {
     }
 
     fn take_block_delta(&mut self, event: &Map<String, Value>, has_halves: bool, out: &mut Out) {
-        let Some(delta) = event.get("delta").and_then(Value::as_object) else {
+        let Some(delta) = field(event, "delta").and_then(Value::as_object) else {
             out.push(Ok(StreamEvent::Skipped));
             return;
         };
@@ -247,7 +248,7 @@ impl StreamDecoder {
 }
 
 fn index(event: &Map<String, Value>) -> u64 {
-    event.get("index").and_then(Value::as_u64).unwrap_or(0)
+    field(event, "index").and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// The content bytes of an event, as the answer's size counts them. What a
