@@ -1,7 +1,7 @@
 //! Mistral's chat format: `OpenAI`'s Chat Completions with other names in
 //! places and stricter rules for the conversation.
 //!
-//! What agrees with [`openai`](super::openai) is read and written there. Here
+//! What agrees with [`openai`] is read and written there. Here
 //! is what differs: `random_seed`, `max_tokens` alone, `tool_choice` `any`,
 //! tool call ids of exactly nine letters and digits, the order of messages,
 //! `prefix` on a message that is to be gone on from, thinking as a chunk of the
