@@ -104,6 +104,7 @@ fn a_message_says_what_was_seen_and_what_is_allowed() {
     );
     let error = RetryBudget::new(1.5, 1, ms(1), origin()).unwrap_err();
     assert_eq!(error.to_string(), "ratio is 1.5, allowed is 0.0..=1.0");
+    assert_eq!((error.field(), error.allowed()), ("ratio", "0.0..=1.0"));
 }
 
 #[test]
