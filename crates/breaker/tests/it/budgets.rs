@@ -92,6 +92,19 @@ proptest! {
     }
 
     #[test]
+    fn a_call_always_earns_its_share_of_a_hedge_up_to_the_burst(
+        share in 0.0..=1.0_f64,
+        burst in 1_u32..=20,
+        calls in 0_u32..=100,
+    ) {
+        let budget = HedgeBudget::new(share, burst).unwrap();
+        (0..burst).for_each(|_| assert!(budget.try_withdraw(1.0)));
+        (0..calls).for_each(|_| budget.deposit());
+        let expected = (share * f64::from(calls)).min(f64::from(burst));
+        prop_assert!((budget.balance() - expected).abs() <= GRAIN * f64::from(calls.max(1)));
+    }
+
+    #[test]
     fn inv52_a_first_attempt_always_deposits_its_share_once(ratio in 0.0..=1.0_f64, first in 0_u32..=200) {
         let now = origin();
         let budget = RetryBudget::new(ratio, 0, ms(1000), now).unwrap();
