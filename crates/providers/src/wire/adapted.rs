@@ -127,6 +127,7 @@ pub(crate) mod done {
     pub(crate) const MOVED_TO_START: &str = "moved to the system prompt";
     pub(crate) const NOT_BASE64: &str = "its data is not in base64, left out";
     pub(crate) const PLACEHOLDER: &str = "none of this provider's, the documented placeholder sent";
+    pub(crate) const ROUNDED: &str = "numbers of more than 17 digits rounded";
     pub(crate) const AS_USER: &str = "there is nothing else, sent as the user's";
     pub(crate) const REPLACED: &str = "replaced";
     pub(crate) const RENAMED: &str = "sent as the provider allows them";

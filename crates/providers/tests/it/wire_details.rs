@@ -287,3 +287,38 @@ fn reasoning_goes_back_in_the_loop_that_is_still_going_on() {
         ["earlier reasoning: not known to this provider, left out"]
     );
 }
+
+/// Anthropic and Gemini take arguments as an object, so a number that no
+/// parser keeps is told.
+#[test]
+fn arguments_whose_numbers_are_rounded_are_told() {
+    use evenkeel_core::{Extra, Message, Part, Role, ToolCall};
+    use evenkeel_providers::wire::{anthropic, gemini};
+    let request = |arguments: &str| {
+        let mut request = ChatRequest::user("go");
+        let call = ToolCall {
+            id: "c1".into(),
+            name: "pump".into(),
+            arguments: arguments.into(),
+            extra: Extra::default(),
+        };
+        let mut message = Message::text(Role::Assistant, "");
+        message.parts = vec![Part::ToolCall(call)];
+        request.messages.push(message);
+        request
+    };
+    for (arguments, told) in [
+        (r#"{"serial":12345678901234567890123}"#, true),
+        (r#"{"serial":1234567890123456789}"#, false),
+    ] {
+        let request = request(arguments);
+        let notes = [
+            anthropic::encode_request(&request, "m", false, &anthropic::Options::default()).adapted,
+            gemini::encode_request(&request, "m", &gemini::Options::default()).adapted,
+        ];
+        for notes in notes {
+            let rounded = notes.iter().any(|note| note.contains("digits rounded"));
+            assert_eq!(rounded, told, "{arguments} {notes:?}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{CITATIONS, DIALECT, add_unknown, own};
 use crate::wire::adapted::{Adapted, done, what};
+use crate::wire::json::rounds_numbers;
 use evenkeel_core::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -61,6 +62,9 @@ pub(super) fn tool_use(call: &ToolCall, id: &str, name: &str, adapted: &mut Adap
         adapted.note(what::CALL_ARGUMENTS, done::INSIDE_OBJECT);
         json!({INVALID_JSON: call.arguments})
     });
+    if rounds_numbers(&call.arguments) {
+        adapted.note(what::CALL_ARGUMENTS, done::ROUNDED);
+    }
     map.insert("input".into(), input);
     if call.extra.dialect != DIALECT && !call.extra.fields.is_empty() {
         adapted.foreign(what::CALL_EXTRA);

@@ -3,6 +3,7 @@
 use super::options::{Options, Platform, Traits};
 use super::{DIALECT, SIGNATURE, ids, own_field, own_fields};
 use crate::wire::adapted::{Adapted, done, what};
+use crate::wire::json::rounds_numbers;
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
@@ -78,6 +79,9 @@ impl Style<'_> {
         match arguments(&call.arguments) {
             Ok(None) => {}
             Ok(Some(args)) => {
+                if rounds_numbers(&call.arguments) {
+                    adapted.note(what::CALL_ARGUMENTS, done::ROUNDED);
+                }
                 inner.insert("args".into(), args.into());
             }
             Err(raw) => {
