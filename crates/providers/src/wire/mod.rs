@@ -2,6 +2,7 @@
 
 mod adapted;
 pub mod anthropic;
+mod beginning;
 mod call_ids;
 pub mod classify;
 mod decoder;

@@ -4,19 +4,17 @@ mod block;
 mod event;
 
 use super::answer_read;
+use crate::wire::beginning::Beginning;
 use crate::wire::classify::{Reply, classify};
 use crate::wire::json;
 use crate::wire::sse::{self, Item};
-use crate::wire::{EventDecoder, Server, StreamLimits, excerpt};
+use crate::wire::{EventDecoder, Server, StreamLimits};
 use block::Block;
 use evenkeel_core::{Class, Failure, Finish, Part, ReasoningPart, StreamEvent, events_of};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// How much of a stream's beginning is kept, to tell a web page.
-const BEGINNING_BYTES: usize = 512;
 
 /// Turns the bytes of a stream into neutral events, in any split.
 ///
@@ -32,8 +30,7 @@ pub struct StreamDecoder {
     limits: StreamLimits,
     key: Option<SecretString>,
     sse: sse::Decoder,
-    beginning: Vec<u8>,
-    saw_event: bool,
+    beginning: Beginning,
     started: bool,
     /// The open blocks by their index on the wire.
     blocks: BTreeMap<u64, Block>,
@@ -94,8 +91,7 @@ impl StreamDecoder {
             limits,
             key: None,
             sse: sse::Decoder::new(limits.max_event_bytes),
-            beginning: Vec::new(),
-            saw_event: false,
+            beginning: Beginning::default(),
             started: false,
             blocks: BTreeMap::new(),
             serial: 0,
@@ -122,10 +118,7 @@ impl EventDecoder for StreamDecoder {
         if self.over {
             return out;
         }
-        if !self.saw_event && self.beginning.len() < BEGINNING_BYTES {
-            let room = BEGINNING_BYTES - self.beginning.len();
-            self.beginning.extend(bytes.iter().take(room));
-        }
+        self.beginning.push(bytes);
         let mut items = Vec::new();
         let result = self.sse.push(bytes, &mut items);
         self.take_items(items, &mut out);
@@ -181,13 +174,8 @@ impl StreamDecoder {
             out.push(Ok(StreamEvent::End));
             return;
         }
-        let is_page = !self.saw_event && self.beginning.trim_ascii_start().starts_with(b"<");
-        let failure = if is_page {
-            let page = excerpt::excerpt(&String::from_utf8_lossy(&self.beginning), None);
-            self.failure(Class::Malformed, &format!("the stream is not one: {page}"))
-        } else {
-            self.failure(Class::Transient, if_incomplete)
-        };
+        let (class, why) = self.beginning.why_incomplete(if_incomplete);
+        let failure = self.failure(class, &why);
         self.fail(failure, out);
     }
 
@@ -204,7 +192,7 @@ impl StreamDecoder {
     }
 
     fn take_event(&mut self, event: &sse::Event, out: &mut Out) {
-        self.saw_event = true;
+        self.beginning.saw_event();
         let data = event.data.trim();
         if data.starts_with("[DONE]") {
             // No part of the format; proxies add it.

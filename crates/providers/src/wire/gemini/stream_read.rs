@@ -6,17 +6,15 @@ mod framing;
 use super::extra;
 use super::ids::Ids;
 use super::{answer_read, finish};
+use crate::wire::beginning::Beginning;
 use crate::wire::classify::{Reply, classify};
 use crate::wire::json::{self, Joiner};
-use crate::wire::{EventDecoder, Server, StreamLimits, excerpt};
+use crate::wire::{EventDecoder, Server, StreamLimits};
 use evenkeel_core::{Class, Delta, Failure, Finish, ReasoningPart, StreamEvent};
 use framing::Framing;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use std::fmt;
-
-/// How much of a stream's beginning is kept, to tell a web page.
-const BEGINNING_BYTES: usize = 512;
 
 /// Turns the bytes of a stream into neutral events, in any split: server-sent
 /// events, bare JSON documents among them, or one JSON array.
@@ -32,8 +30,7 @@ pub struct StreamDecoder {
     limits: StreamLimits,
     key: Option<SecretString>,
     framing: Framing,
-    beginning: Vec<u8>,
-    saw_event: bool,
+    beginning: Beginning,
     started: bool,
     ids: Option<Ids>,
     calls: usize,
@@ -77,8 +74,7 @@ impl StreamDecoder {
             limits,
             key: None,
             framing: Framing::new(limits.max_event_bytes),
-            beginning: Vec::new(),
-            saw_event: false,
+            beginning: Beginning::default(),
             started: false,
             ids: None,
             calls: 0,
@@ -106,10 +102,7 @@ impl EventDecoder for StreamDecoder {
         if self.over {
             return out;
         }
-        if !self.saw_event && self.beginning.len() < BEGINNING_BYTES {
-            let room = BEGINNING_BYTES - self.beginning.len();
-            self.beginning.extend(bytes.iter().take(room));
-        }
+        self.beginning.push(bytes);
         let mut items = Vec::new();
         let result = self.framing.push(bytes, &mut items);
         self.take_items(items, &mut out);
@@ -189,15 +182,10 @@ impl StreamDecoder {
     }
 
     fn incomplete(&self) -> Failure {
-        let is_page = !self.saw_event && self.beginning.trim_ascii_start().starts_with(b"<");
-        if is_page {
-            let page = excerpt::excerpt(&String::from_utf8_lossy(&self.beginning), None);
-            return self.failure(Class::Malformed, &format!("the stream is not one: {page}"));
-        }
-        self.failure(
-            Class::Transient,
-            "the stream ended before the answer was complete",
-        )
+        let (class, why) = self
+            .beginning
+            .why_incomplete("the stream ended before the answer was complete");
+        self.failure(class, &why)
     }
 
     fn take_items(&mut self, items: Vec<framing::Item>, out: &mut Out) {
@@ -215,7 +203,7 @@ impl StreamDecoder {
     }
 
     fn take_document(&mut self, data: &str, named_error: bool, out: &mut Out) {
-        self.saw_event = true;
+        self.beginning.saw_event();
         let before = out.len();
         match json::parse_event(data) {
             Err(_) if named_error => self.fail_with(data, out),
