@@ -3,7 +3,7 @@
 
 use crate::health::ModelHealth;
 use evenkeel_core::{ChatRequest, ChatResponse, Failure, Message, Output, Part, Refusal, Role};
-use evenkeel_prompts::{Mode, ModelCounter, PromptSet, TokenCounter, Window, fit};
+use evenkeel_prompts::{Mode, PromptSet, TokenCounter, Window, fit};
 use evenkeel_schema_adapter::{Adapter, AnswerError, Return};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -207,13 +207,6 @@ fn window(
         context_tokens: room.saturating_add(reserve_output),
         reserve_output,
     })
-}
-
-/// Teaches the model's counter what an answer reported.
-pub(crate) fn calibrate(counter: &ModelCounter, sent: &ChatRequest, input: u64) {
-    if input > 0 {
-        counter.observe(sent, input);
-    }
 }
 
 /// The failure of a schema that no model can be asked for.

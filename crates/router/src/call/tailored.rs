@@ -2,7 +2,7 @@
 
 use super::Call;
 use super::attempt::Planned;
-use crate::tailor::{Place, Tailored, Tailoring, calibrate, check_demand, is_plain};
+use crate::tailor::{Place, Tailored, Tailoring, check_demand, is_plain};
 use evenkeel_core::{AttemptKind, ChatRequest, ChatResponse, Failure, Refusal, TrailStep};
 use evenkeel_prompts::Mode;
 use std::sync::{Arc, OnceLock};
@@ -162,7 +162,7 @@ impl Call {
         let model = &self.role.rungs[attempt.rung].model;
         // Only a known window is ever compared with a count.
         if model.config.context_window.is_some() {
-            calibrate(&model.counter, &attempt.tailored.request, input);
+            model.counter.observe(&attempt.tailored.request, input);
         }
     }
 
