@@ -202,22 +202,6 @@ impl Return {
         })
     }
 
-    /// Reads a bare text, such as the content of an answer that did not come through a provider of
-    /// ours: the value, its JSON text, and the repairs.
-    ///
-    /// # Errors
-    /// As [`Return::read`].
-    pub fn read_text_only(
-        &self,
-        text: &str,
-        finish: Finish,
-    ) -> Result<(Value, String, Vec<Repair>), AnswerError> {
-        let cut = matches!(finish, Finish::Length | Finish::ContextWindow);
-        let reading = read(text, self.roots, cut)?;
-        let (value, json, _, repairs) = self.turned_back(reading, text)?;
-        Ok((value, json, repairs))
-    }
-
     fn read_calls(
         &self,
         response: &mut ChatResponse,
