@@ -1,5 +1,6 @@
 //! What accompanies one call.
 
+use crate::DegradationContext;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,11 @@ pub struct CallContext {
     pub session: Option<Arc<str>>,
     /// The workflow run this call belongs to.
     pub workflow: Option<Arc<str>>,
+    /// Who calls, as an opaque id: never a key. What is remembered of a call is
+    /// shown to its caller alone.
+    pub caller: Option<Arc<str>>,
+    /// What the answers that this call builds on have lost.
+    pub degradation: DegradationContext,
     /// Values for the variables of the role's prompt, before those of its files.
     pub prompt_variables: BTreeMap<String, String>,
     /// Shorter clocks.

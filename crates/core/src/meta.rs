@@ -42,8 +42,13 @@ pub struct Meta {
     pub rung: usize,
     /// How it came to answer.
     pub route: Route,
+    /// The role's primary.
+    pub primary: ModelId,
     /// Its capability relative to the primary, share 0..1.
     pub capability_score: f64,
+    /// Its expected quality relative to the primary, share 0..1: as measured,
+    /// else its capability.
+    pub quality_ratio: f64,
     /// Whether it is not the primary.
     pub degraded: bool,
     /// Why not the primary, in the words of events; none for the primary.

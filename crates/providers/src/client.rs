@@ -12,8 +12,8 @@ use crate::wire::classify::{Reply, classify};
 use crate::wire::{Encoded, EventDecoder, Server, StreamLimits};
 use bytes::Bytes;
 use evenkeel_core::{
-    Accumulator, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Part, Provider,
-    ProviderCall, StreamEvent, events_of,
+    Accumulator, Baggage, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Part,
+    Provider, ProviderCall, StreamEvent, events_of,
 };
 use futures_util::stream;
 use http::header::{
@@ -233,6 +233,11 @@ impl Client {
                     headers.insert(HeaderName::from_static(name), value);
                 }
             }
+        }
+        let carried = self.propagate.then_some(&call.context.degradation);
+        let baggage = carried.and_then(|carried| Baggage::default().write(carried));
+        if let Some(Ok(value)) = baggage.map(HeaderValue::try_from) {
+            headers.insert(HeaderName::from_static("baggage"), value);
         }
         Ok(())
     }

@@ -22,7 +22,8 @@ pub struct ClientConfig {
     pub base_url: String,
     /// Where the key comes from.
     pub key: Arc<dyn KeySource>,
-    /// Whether the attempt's `traceparent` is sent.
+    /// Whether the attempt's `traceparent` is sent, and as `baggage` what the answers
+    /// that the call builds on have lost.
     pub propagate: bool,
 }
 

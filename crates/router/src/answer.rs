@@ -3,7 +3,7 @@
 use crate::attempt::{Slot, Upstream, or_broken};
 use crate::call::Call;
 use crate::drive::{Winning, Won, hear, now};
-use evenkeel_core::{ChatResponse, Failure, Meta, StreamEvent, Trail};
+use evenkeel_core::{ChatResponse, DegradationContext, Failure, Meta, StreamEvent, Trail};
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,6 +21,8 @@ pub struct Answer {
     pub response: ChatResponse,
     /// Who gave it.
     pub meta: Meta,
+    /// What a call that builds on this answer is to carry.
+    pub degradation: DegradationContext,
     /// Everything that happened.
     pub trail: Arc<Trail>,
 }
@@ -55,6 +57,7 @@ impl fmt::Debug for AnswerStream {
 impl Answer {
     pub(crate) fn new(won: Won) -> Self {
         let trail = won.call.trail();
+        let degradation = won.call.degradation(&won.meta);
         let response = match won.answer {
             Winning::Whole(response) => *response,
             Winning::Stream(_) | Winning::Held(_) => {
@@ -64,6 +67,7 @@ impl Answer {
         Self {
             response,
             meta: won.meta,
+            degradation,
             trail,
         }
     }
@@ -92,6 +96,11 @@ impl AnswerStream {
     /// Who answers, and why.
     pub fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// What a call that builds on this answer is to carry.
+    pub fn degradation(&self) -> DegradationContext {
+        self.call.degradation(&self.meta)
     }
 
     /// What has happened so far.

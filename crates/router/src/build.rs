@@ -372,8 +372,7 @@ impl Assembly<'_> {
             ));
         Ok(Rung::new(
             model,
-            config.capability_score,
-            config.median_latency,
+            config,
             (total, first_token),
             Arc::new(semantic),
             recovery,

@@ -4,7 +4,7 @@ use crate::health::ModelHealth;
 use evenkeel_breaker::Breaker;
 use evenkeel_core::{CallId, Refusal, SubstitutionReason};
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryStep};
-use evenkeel_roster::{RolePolicy, Signal};
+use evenkeel_roster::{RolePolicy, RungConfig, Signal};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,8 @@ pub(crate) struct At {
 pub(crate) struct Rung {
     pub(crate) model: Arc<ModelHealth>,
     pub(crate) capability_score: f64,
+    /// Expected quality relative to the primary, share 0..1.
+    pub(crate) quality_ratio: f64,
     pub(crate) median_latency: Option<Duration>,
     total: LatencyWindow,
     first_token: LatencyWindow,
@@ -84,16 +86,18 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Rung {
     pub(crate) fn new(
         model: Arc<ModelHealth>,
-        capability_score: f64,
-        median_latency: Option<Duration>,
+        config: &RungConfig,
         windows: (LatencyWindow, LatencyWindow),
         semantic: Arc<Breaker>,
         recovery: Recovery,
     ) -> Self {
         Self {
             model,
-            capability_score,
-            median_latency,
+            capability_score: config.capability_score,
+            quality_ratio: config
+                .quality_score
+                .map_or(config.capability_score, |score| score.clamp(0.0, 1.0)),
+            median_latency: config.median_latency,
             total: windows.0,
             first_token: windows.1,
             semantic,

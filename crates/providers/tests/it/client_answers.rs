@@ -4,7 +4,9 @@ use crate::server::{
     KEY, STOP_EVENT, STREAM_HEAD, Server, all, answer_body, call, chunk, client, ok, request,
     response, text, text_event,
 };
-use evenkeel_core::{Class, Failure, KeySource, MissingKey, Provider, StreamEvent, TraceContext};
+use evenkeel_core::{
+    Baggage, Class, Failure, KeySource, MissingKey, Provider, StreamEvent, TraceContext,
+};
 use evenkeel_providers::{Client, ClientConfig, ClientOptions, Dialect};
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
@@ -37,6 +39,9 @@ async fn a_request_carries_our_key_our_trace_and_nothing_else() {
         tracestate: String::new(),
     });
     call.context.session = Some("private".into());
+    let carried =
+        "evenkeel.degraded=1,evenkeel.depth=2,evenkeel.min_capability=0.83,evenkeel.quality=0.90";
+    call.context.degradation = Baggage::read([carried, "vendor=x"]).degradation();
     let answer = client.complete(call).await.unwrap();
     assert_eq!(answer.plain_text(), "Yes.");
     assert_eq!((answer.created, answer.usage.unwrap().input), (7, 3));
@@ -53,6 +58,7 @@ async fn a_request_carries_our_key_our_trace_and_nothing_else() {
             "accept-encoding: identity",
             "accept: application/json",
             &format!("authorization: bearer {}", KEY.to_lowercase()),
+            &format!("baggage: {carried}"),
             &length,
             "content-type: application/json",
             &host,

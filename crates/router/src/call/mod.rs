@@ -4,6 +4,7 @@
 
 mod attempt;
 mod choose;
+mod degraded;
 mod end;
 mod fail;
 mod hedge;
@@ -108,6 +109,7 @@ impl Call {
         unit: Unit,
         now: Instant,
     ) -> Self {
+        let context = degraded::settled(context);
         let clocks = role.policy.clocks.shortened(context.clocks);
         let tokens = request.estimated_input_tokens();
         let session = context

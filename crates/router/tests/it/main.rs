@@ -4,6 +4,7 @@
 mod cases;
 mod clocks;
 mod crowd;
+mod degradation;
 mod edges;
 mod failures;
 mod hedging;
