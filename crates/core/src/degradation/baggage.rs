@@ -129,18 +129,16 @@ impl Baggage {
     /// out where the whole would exceed 64 members or 8,192 bytes.
     pub fn write(&self, degradation: &DegradationContext) -> Option<String> {
         let own = own_members(degradation);
-        let mut members = own.len();
         let mut header = own.join(",");
-        for member in &self.foreign {
+        for member in self.foreign.iter().take(MOST_MEMBERS - own.len()) {
             let comma = usize::from(!header.is_empty());
-            if members == MOST_MEMBERS || header.len() + comma + member.len() > LONGEST_HEADER {
+            if header.len() + comma + member.len() > LONGEST_HEADER {
                 break;
             }
             if comma > 0 {
                 header.push(',');
             }
             header.push_str(member);
-            members += 1;
         }
         (!header.is_empty()).then_some(header)
     }
