@@ -112,13 +112,7 @@ impl ChatResponse {
             ));
         }
         for call in self.tool_calls() {
-            let text = call.arguments.trim();
-            if !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-                return Err(Failure::new(
-                    Class::Malformed,
-                    format!("arguments of the call to tool `{}` are not JSON", call.name),
-                ));
-            }
+            call.verify()?;
         }
         let says_something = self.parts.iter().any(|p| match p {
             Part::Text(text) | Part::Refusal(text) => !text.trim().is_empty(),

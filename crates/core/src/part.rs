@@ -1,5 +1,6 @@
 //! What messages and answers are made of.
 
+use crate::{Class, Failure};
 use serde_json::{Map, Value};
 
 /// Fields of a wire format that have no neutral place. They travel with the
@@ -54,6 +55,23 @@ pub struct ToolCall {
     /// Wire fields without a neutral place, such as a provider's signature
     /// over the call.
     pub extra: Extra,
+}
+
+impl ToolCall {
+    /// Checks that the arguments are JSON; empty ones mean `{}`.
+    ///
+    /// # Errors
+    /// [`Class::Malformed`](crate::Class::Malformed) where they do not parse.
+    pub fn verify(&self) -> Result<(), Failure> {
+        let text = self.arguments.trim();
+        if text.is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Class::Malformed,
+            format!("arguments of the call to tool `{}` are not JSON", self.name),
+        ))
+    }
 }
 
 /// A tool's result.

@@ -26,6 +26,7 @@ impl RolePolicy {
         let mut faults = Faults::default();
         self.threshold_faults(&mut faults);
         self.clock_faults(&mut faults);
+        self.stream_faults(&mut faults);
         self.share_faults(&mut faults);
         hedge_faults(&self.hedge, &mut faults);
         retry_faults(&self.retry, &mut faults);
@@ -75,6 +76,11 @@ impl RolePolicy {
                 format!("is {}, expected 0 (off) or more", self.min_tokens_per_s),
             );
         }
+    }
+
+    fn stream_faults(&self, faults: &mut Faults) {
+        faults.at_least_one("commit_window.tokens", self.commit_window.tokens);
+        faults.span("commit_window.ms", self.commit_window.time);
     }
 
     fn share_faults(&self, faults: &mut Faults) {

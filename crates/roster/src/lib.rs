@@ -16,8 +16,8 @@ pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::policy::{
-    Commit, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy, RetryPolicy,
-    RolePolicy, Signal,
+    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy,
+    RetryPolicy, RolePolicy, Signal, StreamValidation,
 };
 pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,

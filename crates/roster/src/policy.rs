@@ -32,8 +32,40 @@ pub enum Commit {
     /// `first_token`: with the first content token.
     #[default]
     FirstToken,
+    /// `window`: once [`CommitWindow`] is full or its time is up.
+    Window,
     /// `full`: once the whole answer is there.
     Full,
+}
+
+/// How much of a stream is held back under `commit = "window"` (`commit_window`):
+/// until so many tokens are there, or so long after the first, whichever is sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitWindow {
+    /// `tokens`: content tokens, by the count of events or a token for four bytes of
+    /// text, whichever is more.
+    pub tokens: u32,
+    /// `ms`: from the first content token.
+    pub time: Duration,
+}
+
+impl Default for CommitWindow {
+    fn default() -> Self {
+        Self {
+            tokens: 20,
+            time: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What a stream with tools does with their calls (`stream_validation`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StreamValidation {
+    /// `hold`: text passes, a call is held until its arguments parse.
+    #[default]
+    Hold,
+    /// `pass`: everything passes as it comes.
+    Pass,
 }
 
 /// What a provider's content filter leads to (`on_content_filter`).
@@ -197,6 +229,10 @@ pub struct RolePolicy {
     pub allow_same_provider: bool,
     /// `commit`.
     pub commit: Commit,
+    /// `commit_window`.
+    pub commit_window: CommitWindow,
+    /// `stream_validation`.
+    pub stream_validation: StreamValidation,
     /// `connect_ms`, `first_token_ms`, `stall_ms`, `deadline_ms`.
     pub clocks: Clocks,
     /// `hedge`.
@@ -235,6 +271,8 @@ impl RolePolicy {
             allow_unqualified: false,
             allow_same_provider: false,
             commit: Commit::FirstToken,
+            commit_window: CommitWindow::default(),
+            stream_validation: StreamValidation::Hold,
             clocks: Clocks {
                 connect: Duration::from_secs(3),
                 first_token: Duration::from_secs(30),

@@ -114,18 +114,44 @@ impl AnswerStream {
         Poll::Ready(Some(Err(failure)))
     }
 
-    fn take(&mut self, event: Upstream) -> Poll<Option<Result<StreamEvent, Failure>>> {
-        match event {
-            Upstream::Event(event) => {
-                hear(&mut self.call, self.index, &event, now());
-                if event == StreamEvent::End {
-                    self.rest = None;
-                    self.call.completed(self.index, &self.meta, now());
-                }
-                Poll::Ready(Some(Ok(event)))
-            }
-            Upstream::Failed(failure) => self.broke(failure),
+    /// Takes what came of the upstream; what the caller may have of it is in `ready`.
+    fn take(&mut self, event: Upstream) -> Result<(), Failure> {
+        let event = match event {
+            Upstream::Event(event) => event,
+            Upstream::Failed(failure) => return Err(failure),
             Upstream::Whole(_) => unreachable!("a stream gives events"),
+        };
+        hear(&mut self.call, self.index, &event, now());
+        let ends = event == StreamEvent::End;
+        if let Some(slot) = &mut self.rest {
+            slot.pass(event, &mut self.ready)?;
+        }
+        if ends {
+            self.rest = None;
+            self.call.completed(self.index, &self.meta, now());
+        }
+        Ok(())
+    }
+
+    /// The failure of the clock that has run out, if one has; else the timer is
+    /// armed for the next one.
+    fn check_clocks(&mut self, cx: &mut Context<'_>) -> Option<Failure> {
+        loop {
+            let now = now();
+            if let Some(failure) = self.call.clock_ran_out(self.index, now) {
+                return Some(failure);
+            }
+            let due = self.call.next_clock(now);
+            if due != self.armed {
+                self.armed = due;
+                let due = tokio::time::Instant::from_std(due);
+                self.timer.as_mut().reset(due);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return None;
+            }
+            // Spent: it must be armed anew.
+            self.armed = now;
         }
     }
 }
@@ -135,41 +161,31 @@ impl Stream for AnswerStream {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if let Some(event) = this.ready.pop_front() {
-            return Poll::Ready(Some(Ok(event)));
-        }
-        if this.rest.is_none() {
-            return Poll::Ready(None);
-        }
-        // First: an upstream that is always ready must not hold the deadline off.
-        if let Some(failure) = this.call.past_deadline(now()) {
-            return this.broke(failure);
-        }
-        if let Some(slot) = this.rest.as_mut()
-            && let Poll::Ready(event) = slot.events.as_mut().poll_next(cx)
-        {
-            this.handed_out = true;
-            return this.take(or_broken(event));
-        }
-        if std::mem::take(&mut this.handed_out) {
-            this.call.reader_back(this.index, now());
-        }
         loop {
-            let now = now();
-            if let Some(failure) = this.call.clock_ran_out(this.index, now) {
+            if let Some(event) = this.ready.pop_front() {
+                this.handed_out = true;
+                return Poll::Ready(Some(Ok(event)));
+            }
+            let Some(slot) = this.rest.as_mut() else {
+                return Poll::Ready(None);
+            };
+            // First: an upstream that is always ready must not hold the deadline off.
+            if let Some(failure) = this.call.past_deadline(now()) {
                 return this.broke(failure);
             }
-            let due = this.call.next_clock(now);
-            if due != this.armed {
-                this.armed = due;
-                let due = tokio::time::Instant::from_std(due);
-                this.timer.as_mut().reset(due);
+            if let Poll::Ready(event) = slot.events.as_mut().poll_next(cx) {
+                if let Err(failure) = this.take(or_broken(event)) {
+                    return this.broke(failure);
+                }
+                continue;
             }
-            if this.timer.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
+            if std::mem::take(&mut this.handed_out) {
+                this.call.reader_back(this.index, now());
             }
-            // Spent: it must be armed anew.
-            this.armed = now;
+            return match this.check_clocks(cx) {
+                Some(failure) => this.broke(failure),
+                None => Poll::Pending,
+            };
         }
     }
 }

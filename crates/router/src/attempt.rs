@@ -1,5 +1,6 @@
 //! The upstream side of attempts: what comes back, as one stream of events each.
 
+use crate::withheld::Withheld;
 use evenkeel_core::{
     Accumulator, ChatResponse, Class, Failure, Provider, ProviderCall, StreamEvent,
 };
@@ -68,6 +69,36 @@ pub(crate) struct Slot {
     pub(crate) sum: Accumulator,
     /// The events themselves, where the caller is to have them.
     pub(crate) held: Vec<StreamEvent>,
+    /// Keeps tool calls back until they parse, where the caller is to have only such.
+    withheld: Option<Withheld>,
+}
+
+impl Slot {
+    pub(crate) fn new(index: usize, events: UpstreamEvents, withholds: bool) -> Self {
+        Self {
+            index,
+            events,
+            sum: Accumulator::default(),
+            held: Vec::new(),
+            withheld: withholds.then(Withheld::default),
+        }
+    }
+
+    /// What the caller may have of the stream after `event`, added to `out`.
+    ///
+    /// # Errors
+    /// Where a tool call in it does not parse.
+    pub(crate) fn pass(
+        &mut self,
+        event: StreamEvent,
+        out: &mut impl Extend<StreamEvent>,
+    ) -> Result<(), Failure> {
+        if let Some(withheld) = &mut self.withheld {
+            return withheld.push(event, out);
+        }
+        out.extend([event]);
+        Ok(())
+    }
 }
 
 /// The upstreams of a call that are open.
@@ -75,13 +106,8 @@ pub(crate) struct Slot {
 pub(crate) struct Open(Vec<Slot>);
 
 impl Open {
-    pub(crate) fn add(&mut self, index: usize, events: UpstreamEvents) {
-        self.0.push(Slot {
-            index,
-            events,
-            sum: Accumulator::default(),
-            held: Vec::new(),
-        });
+    pub(crate) fn add(&mut self, slot: Slot) {
+        self.0.push(slot);
     }
 
     /// Takes an attempt's upstream out, to go on with it or to drop it.

@@ -1,10 +1,11 @@
 //! The shell around a call's decision: asks providers, sleeps, closes.
 
+use crate::amount::text_bytes;
 use crate::attempt::{Open, Slot, Upstream, ask};
 use crate::call::{Call, Mode, Step};
 use crate::error::CallError;
 use evenkeel_core::{
-    ChatResponse, Class, Delta, Failure, Meta, ProviderCall, StreamEvent, events_of,
+    Accumulator, ChatResponse, Class, Failure, Meta, ProviderCall, StreamEvent, events_of,
 };
 use evenkeel_roster::OnContentFilter;
 use std::time::Instant;
@@ -43,8 +44,17 @@ pub(crate) async fn drive(mut call: Call, mode: Mode) -> Result<Won, CallError> 
     loop {
         match call.step(now()) {
             Step::Ask { attempt, rung } => {
-                let events = upstream(&call, attempt, rung);
-                open.add(attempt, events);
+                open.add(upstream(&call, attempt, rung));
+            }
+            Step::Commit { attempt } => {
+                if let Some((meta, answer)) = commit(&mut call, &mut open, attempt, now()) {
+                    return Ok(Won {
+                        call,
+                        index: attempt,
+                        meta,
+                        answer,
+                    });
+                }
             }
             Step::Close { attempt, keep } => close(&mut open, attempt, keep),
             Step::Fail(error) => return Err(error),
@@ -82,7 +92,8 @@ async fn moved(moves: &mut Option<watch::Receiver<u64>>) {
     std::future::pending::<()>().await;
 }
 
-fn upstream(call: &Call, attempt: usize, rung: usize) -> crate::attempt::UpstreamEvents {
+/// The upstream of an attempt. Nothing is sent before its first poll.
+fn upstream(call: &Call, attempt: usize, rung: usize) -> Slot {
     let model = &call.role.rungs[rung].model;
     let mut context = call.context.clone();
     context.trace = if model.provider.propagate {
@@ -96,7 +107,8 @@ fn upstream(call: &Call, attempt: usize, rung: usize) -> crate::attempt::Upstrea
         connect: call.clocks.connect,
         context,
     };
-    ask(model.provider.provider.clone(), request, call.streaming)
+    let events = ask(model.provider.provider.clone(), request, call.streaming);
+    Slot::new(attempt, events, call.withholds(attempt))
 }
 
 fn close(open: &mut Open, attempt: usize, keep: Option<crate::keep::Loser>) {
@@ -159,45 +171,64 @@ fn take(
             })
         }
         Upstream::Event(event) => {
-            let commits = hear(call, index, &event, now);
+            hear(call, index, &event, now);
             let slot = open.get_mut(index)?;
             slot.sum.push(&event);
-            if mode == Mode::Stream {
-                slot.held.push(event);
-            }
-            if !commits {
+            if mode == Mode::Whole {
                 return None;
             }
-            let meta = call.won(index, now);
-            let slot = open.take(index)?;
-            close_losers(call, open);
-            Some((meta, Winning::Stream(Box::new(slot))))
+            match hold(call, slot, event, now) {
+                Ok(false) => None,
+                Ok(true) => commit(call, open, index, now),
+                Err(failure) => {
+                    drop(open.take(index));
+                    call.failed(index, failure, now);
+                    None
+                }
+            }
         }
     }
 }
 
-/// Tells the call of an event; true where it commits.
-pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Instant) -> bool {
+/// Tells the call of an event.
+pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Instant) {
     match event {
         StreamEvent::Usage(usage) => call.used(index, *usage),
         StreamEvent::Skipped => call.skipped_event(index),
         StreamEvent::Adapted(notes) => call.adapted(index, notes),
         StreamEvent::Delta(delta) if event.is_content() => {
-            return call.content(index, chars(delta), now);
+            call.content(index, text_bytes(delta), now);
         }
         _ => {}
     }
-    false
 }
 
-fn chars(delta: &Delta) -> usize {
-    match delta {
-        Delta::Text(text) | Delta::Refusal(text) => text.len(),
-        Delta::Reasoning(piece) => piece.text.len(),
-        Delta::ToolCallStart { name, .. } => name.len(),
-        Delta::ToolCallArguments { fragment, .. } => fragment.len(),
-        _ => 0,
+/// Adds an event to what the attempt holds for the caller; true where it commits.
+fn hold(
+    call: &mut Call,
+    slot: &mut Slot,
+    event: StreamEvent,
+    now: Instant,
+) -> Result<bool, Failure> {
+    let mut held = std::mem::take(&mut slot.held);
+    let before = held.len();
+    let passed = slot.pass(event, &mut held);
+    slot.held = held;
+    passed?;
+    let mut commits = false;
+    for event in &slot.held[before..] {
+        commits |= call.holds(slot.index, event, now);
     }
+    Ok(commits)
+}
+
+/// The attempt commits with what it holds: it wins, and the others lose.
+fn commit(call: &mut Call, open: &mut Open, index: usize, now: Instant) -> Option<(Meta, Winning)> {
+    let mut slot = open.take(index)?;
+    slot.sum = Accumulator::default();
+    let meta = call.won(index, now);
+    close_losers(call, open);
+    Some((meta, Winning::Stream(Box::new(slot))))
 }
 
 /// A complete answer: it wins if it is valid, else the attempt has failed.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod amount;
 mod answer;
 mod attempt;
 mod build;
@@ -16,6 +17,7 @@ mod router;
 mod rung;
 mod surroundings;
 mod tailor;
+mod withheld;
 
 pub use crate::answer::{Answer, AnswerStream};
 pub use crate::build::{BuildError, RouterBuilder};

@@ -39,8 +39,10 @@ pub(crate) struct Tailored {
     pub(crate) notes: Vec<String>,
     /// Whether messages were cut to fit.
     pub(crate) is_cut: bool,
-    /// Whether the answer has to be whole before the caller gets any of it.
-    pub(crate) holds_answer: bool,
+    /// Whether the answer has to be whole and valid before it is of use.
+    pub(crate) must_be_valid: bool,
+    /// Whether it may come in other terms than the caller's.
+    pub(crate) turns_answer: bool,
     /// None where the answer goes back as it is.
     back: Option<Return>,
 }
@@ -83,7 +85,8 @@ impl Tailoring {
             notes.extend(placed.adapted);
             tailored = placed.request;
         }
-        let mut holds_answer = false;
+        let mut must_be_valid = false;
+        let mut turns_answer = false;
         let mut back = None;
         if tailored.output != Output::Text || !tailored.tools.is_empty() {
             let adapted = self
@@ -91,7 +94,8 @@ impl Tailoring {
                 .adapt(&tailored, at.model.support)
                 .map_err(|_| Refusal::Lacks("schema"))?;
             adapted.apply(tailored.to_mut());
-            holds_answer = adapted.holds_answer();
+            must_be_valid = adapted.holds_answer();
+            turns_answer = adapted.turns_answer();
             notes.extend(adapted.notes);
             back = Some(adapted.back);
         }
@@ -116,7 +120,8 @@ impl Tailoring {
             },
             notes,
             is_cut,
-            holds_answer,
+            must_be_valid,
+            turns_answer,
             back,
         })
     }
@@ -158,7 +163,8 @@ impl Tailored {
             request: Arc::new(request),
             notes: Vec::new(),
             is_cut: self.is_cut,
-            holds_answer: self.holds_answer,
+            must_be_valid: self.must_be_valid,
+            turns_answer: self.turns_answer,
             back: self.back.clone(),
         }
     }

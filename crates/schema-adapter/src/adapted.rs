@@ -15,7 +15,7 @@ use crate::mode::Mode;
 use crate::node::Tree;
 use crate::read::{Reading, Repair, read};
 use crate::tools::{ToolPlan, arguments};
-use crate::undo::{unwrap, without_absences};
+use crate::undo::{changes_any, unwrap, without_absences};
 
 /// How one model is asked for what a request demands.
 #[derive(Debug, Clone)]
@@ -77,6 +77,18 @@ impl Adapted {
     /// Likewise where tools go out with another schema: their calls have to be turned back first.
     pub fn holds_answer(&self) -> bool {
         self.mode.is_some() || self.tools.as_ref().is_some_and(|tools| tools.is_changed())
+    }
+
+    /// Whether the answer may come in other terms than the caller's, so that nothing of it is of
+    /// use before it has been read whole: JSON in a call or among other text, something around it,
+    /// nulls that stand for absence, calls to tools with another schema.
+    pub fn turns_answer(&self) -> bool {
+        let as_it_is = match self.mode {
+            None => true,
+            Some(Mode::Native | Mode::JsonObject) => !self.back.undoes_any(),
+            Some(Mode::ForcedTool | Mode::Prompt) => false,
+        };
+        !as_it_is || self.tools.as_ref().is_some_and(|tools| tools.is_changed())
     }
 
     /// Changes `request`, a copy of the one that was adapted, into what the model is asked.
@@ -162,6 +174,11 @@ impl Return {
             tree,
             tools: None,
         }
+    }
+
+    /// Whether the JSON of an answer may have to be changed on its way back.
+    fn undoes_any(&self) -> bool {
+        self.tree.as_deref().is_some_and(changes_any)
     }
 
     /// Reads a whole answer. Call it before [`ChatResponse::verify`], which knows of no repair.

@@ -40,6 +40,15 @@ pub(crate) fn without_absences(tree: &Tree, value: &mut Value) -> bool {
     way.changed
 }
 
+/// Whether an answer to this schema may have anything to be taken off or out.
+pub(crate) fn changes_any(tree: &Tree) -> bool {
+    let objects = tree.nodes.iter().filter_map(|node| node.object.as_ref());
+    tree.wrapped
+        || objects
+            .flat_map(|object| &object.properties)
+            .any(|property| property.null_is_absence)
+}
+
 fn wrapper(tree: &Tree) -> Option<&Property> {
     if !tree.wrapped {
         return None;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::policy::{
-    Commit, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy, RolePolicy, Signal,
+    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy,
+    RolePolicy, Signal, StreamValidation,
 };
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign, locate_any};
 
@@ -114,6 +115,7 @@ pub(crate) fn read_policy<'a>(
     read_judgement(table, &mut written.policy);
     read_roster_rules(table, &mut written.policy);
     read_clocks(table, &mut written.policy);
+    read_streams(table, &mut written.policy);
     let policy = &mut written.policy;
     table.within("hedge", |t| read_hedge(t, &mut policy.hedge));
     table.within("retry", |t| read_retry(t, &mut policy.retry));
@@ -132,8 +134,6 @@ fn read_judgement(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
         ("first_token", Signal::FirstToken),
     ];
     assign(&mut policy.signal, table.word("signal", &signals));
-    let commits = [("first_token", Commit::FirstToken), ("full", Commit::Full)];
-    assign(&mut policy.commit, table.word("commit", &commits));
     let filters = [
         ("stop", OnContentFilter::Stop),
         ("next", OnContentFilter::Next),
@@ -178,6 +178,30 @@ fn read_clocks(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
         &mut policy.min_tokens_per_s,
         table.number("min_tokens_per_s"),
     );
+}
+
+fn read_streams(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
+    let commits = [
+        ("first_token", Commit::FirstToken),
+        ("window", Commit::Window),
+        ("full", Commit::Full),
+    ];
+    assign(&mut policy.commit, table.word("commit", &commits));
+    let window = &mut policy.commit_window;
+    table.within("commit_window", |t| read_commit_window(t, window));
+    let validations = [
+        ("hold", StreamValidation::Hold),
+        ("pass", StreamValidation::Pass),
+    ];
+    assign(
+        &mut policy.stream_validation,
+        table.word("stream_validation", &validations),
+    );
+}
+
+fn read_commit_window(table: &mut TableReader<'_, '_>, window: &mut CommitWindow) {
+    assign(&mut window.tokens, table.count("tokens"));
+    assign(&mut window.time, table.ms("ms"));
 }
 
 fn read_hedge(table: &mut TableReader<'_, '_>, hedge: &mut HedgePolicy) {

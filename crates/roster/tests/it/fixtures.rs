@@ -165,11 +165,11 @@ fn the_fault_bench_takes_its_commit_rule_from_the_environment() {
             .values()
             .all(|role| role.policy.commit == Commit::Full)
     );
-    let wrong = |name: &str| (name == "EVENKEEL_COMMIT").then(|| "window".to_owned());
+    let wrong = |name: &str| (name == "EVENKEEL_COMMIT").then(|| "whole".to_owned());
     let problems = load(&files, &wrong, TODAY).unwrap_err();
     assert_eq!(
         problems.0[0].to_string(),
-        "policy.toml:11: defaults.commit: `window` is not one of first_token, full"
+        "policy.toml:11: defaults.commit: `whole` is not one of first_token, window, full"
     );
 }
 

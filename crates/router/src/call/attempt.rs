@@ -1,5 +1,6 @@
 //! What a call knows of its attempts, made and planned.
 
+use crate::amount::Amount;
 use crate::health::Permits;
 use crate::pace::Pace;
 use crate::tailor::Tailored;
@@ -64,6 +65,10 @@ pub(super) struct Attempt {
     /// The stream's clocks; none for an upstream that answers whole.
     pub(super) pace: Option<Pace>,
     pub(super) first_content: Option<Instant>,
+    /// Content that is ready for the caller and held until the attempt commits.
+    pub(super) ready: Amount,
+    /// When it commits at the latest, once some is ready (`commit = "window"`).
+    pub(super) window_ends: Option<Instant>,
     pub(super) permits: Option<Permits>,
     pub(super) usage: Option<Usage>,
     /// What the model was not told, or did not say, as it was meant.

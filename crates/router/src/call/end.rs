@@ -50,6 +50,7 @@ impl Call {
         self.planned = None;
         self.attempts[index].patience.spent = true;
         self.attempts[index].asks_again = None;
+        self.attempts[index].window_ends = None;
         let meta = self.meta(index);
         self.tell_route(index, &meta, now);
         self.role.note_answered();

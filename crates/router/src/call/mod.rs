@@ -9,8 +9,10 @@ mod end;
 mod fail;
 mod hedge;
 mod tailored;
+mod window;
 
 use self::attempt::{Attempt, Patience, Planned, Repeats};
+use crate::amount::Amount;
 use crate::error::CallError;
 use crate::health::Permits;
 use crate::keep::Loser;
@@ -22,7 +24,6 @@ use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
     EventKind, Failure, Phase, Refusal, Trail, TrailStep, Usage,
 };
-use evenkeel_roster::Commit;
 use jiff::civil::Date;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub(crate) enum Mode {
 pub(crate) enum Step {
     /// Ask the provider of `rung`; the events are those of `attempt`.
     Ask { attempt: usize, rung: usize },
+    /// The attempt's window is over: it commits with what it holds.
+    Commit { attempt: usize },
     /// Wait for a free place at `rung`, then call [`Call::place_free`].
     Queue { rung: usize, until: Instant },
     /// Close an attempt's upstream; keep it open to be measured if it says so.
@@ -224,6 +227,9 @@ impl Call {
         if let Some(step) = self.steps.pop_front() {
             return step;
         }
+        if let Some(attempt) = self.window_over(now) {
+            return Step::Commit { attempt };
+        }
         if let Some((planned, until)) = self.queued.filter(|_| !self.ended) {
             if now < until {
                 return Step::Queue {
@@ -253,6 +259,7 @@ impl Call {
         sooner(self.planned.map(|p| p.at));
         for attempt in self.attempts.iter().filter(|a| a.running) {
             sooner(attempt.patience.due());
+            sooner(attempt.window_ends);
             sooner(attempt.pace.as_ref().and_then(Pace::due));
             let window = self.role.rungs[attempt.rung].window(self.measure);
             sooner(
@@ -402,6 +409,8 @@ impl Call {
             observation: Some(role.begin(rung, self.measure, now)),
             pace: clocks,
             first_content: None,
+            ready: Amount::default(),
+            window_ends: None,
             permits: Some(permits),
             usage: None,
             adapted: Vec::new(),
@@ -462,11 +471,11 @@ impl Call {
         }
     }
 
-    /// Content came. True where that makes the attempt the winner.
-    pub(crate) fn content(&mut self, index: usize, chars: usize, now: Instant) -> bool {
+    /// Content came, of so many bytes of text.
+    pub(crate) fn content(&mut self, index: usize, bytes: usize, now: Instant) {
         let attempt = &mut self.attempts[index];
         if let Some(pace) = attempt.pace.as_mut() {
-            pace.content(chars, now);
+            pace.content(bytes, now);
         }
         if attempt.first_content.is_none() {
             attempt.first_content = Some(now);
@@ -478,9 +487,6 @@ impl Call {
                 self.measured(index, now);
             }
         }
-        self.mode == Mode::Stream
-            && self.role.policy.commit == Commit::FirstToken
-            && !self.attempts[index].tailored.holds_answer
     }
 
     /// The caller of a committed stream comes back to read: the time it was

@@ -3,6 +3,7 @@
 
 mod cases;
 mod clocks;
+mod commit;
 mod crowd;
 mod degradation;
 mod edges;
@@ -13,5 +14,6 @@ mod restoration;
 mod streams;
 mod substitution;
 mod tailoring;
+mod tape;
 mod trace;
 mod world;

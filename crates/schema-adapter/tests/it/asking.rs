@@ -324,6 +324,39 @@ fn an_answer_is_held_for_a_tool_only_where_its_schema_is_rewritten() {
 }
 
 #[test]
+fn an_answer_is_turned_back_where_the_model_does_not_say_it_as_the_caller_asked() {
+    let turns = |schema: Value, support| {
+        let mut request = ChatRequest::user("go");
+        request.output = Output::JsonSchema {
+            name: "s".to_owned(),
+            schema,
+            strict: true,
+            description: None,
+        };
+        let (adapted, _) = adapt(&request, support);
+        assert!(adapted.holds_answer());
+        adapted.turns_answer()
+    };
+    let strict = || ModelSupport::of(Dialect::OpenAiStrict);
+    let all = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+        "additionalProperties": false});
+    let optional = json!({"type": "object", "properties": {"a": {"type": "string"}},
+        "additionalProperties": false});
+    assert!(!turns(all.clone(), strict()));
+    assert!(turns(optional, strict()), "absence goes out as null");
+    assert!(
+        turns(json!({"type": "string"}), strict()),
+        "an object is put around it"
+    );
+    let mut prompt_only = strict();
+    (prompt_only.json_schema, prompt_only.json_object) = (false, false);
+    prompt_only.forced_tool = false;
+    assert!(turns(all.clone(), prompt_only), "JSON among other text");
+    prompt_only.forced_tool = true;
+    assert!(turns(all, prompt_only), "JSON in a call");
+}
+
+#[test]
 fn a_demand_for_any_object_is_checked_too() {
     let mut request = ChatRequest::user("go");
     request.output = Output::JsonObject;
