@@ -32,6 +32,8 @@ pub struct Cooldown {
     timeline: OnceLock<Timeline>,
     /// Nanoseconds on the timeline; 0 is no cooldown.
     until: AtomicU64,
+    /// When the last cooldown began, on the timeline.
+    since: AtomicU64,
     /// Rate limits in a row.
     run: AtomicU32,
     /// Taken to start or clear, so that callers limited together count once.
@@ -50,6 +52,7 @@ impl Cooldown {
             cap: ConfigError::unless_in("cap", cap, base..=LONGEST)?,
             timeline: OnceLock::new(),
             until: AtomicU64::new(0),
+            since: AtomicU64::new(0),
             run: AtomicU32::new(0),
             changing: Mutex::new(()),
         })
@@ -63,6 +66,7 @@ impl Cooldown {
         if self.remaining(now).is_none() {
             run = run.saturating_add(1);
             self.run.store(run, Ordering::Release);
+            self.since.store(timeline.nanos(now), Ordering::Release);
         }
         let length = match retry_after {
             Some(asked) => asked.min(LONGEST_ASKED),
@@ -78,6 +82,14 @@ impl Cooldown {
         let until = self.until.load(Ordering::Acquire);
         let left = self.timeline.get()?.until(until, now);
         (until > 0 && !left.is_zero()).then_some(left)
+    }
+
+    /// For how long a running cooldown has run.
+    pub fn running_for(&self, now: Instant) -> Option<Duration> {
+        self.remaining(now)?;
+        let since = Duration::from_nanos(self.since.load(Ordering::Acquire));
+        let at = Duration::from_nanos(self.timeline.get()?.nanos(now));
+        Some(at.saturating_sub(since))
     }
 
     /// Counts a success at `now`: outside of a cooldown the next one is short again. While one runs it

@@ -14,6 +14,8 @@ use std::time::UNIX_EPOCH;
 pub(crate) struct App {
     pub(crate) router: Router,
     pub(crate) keys: ClientKeys,
+    /// What operators authenticate with; none where they have no address.
+    pub(crate) admin: Option<ClientKeys>,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
     pub(crate) meta_key: String,
@@ -25,9 +27,11 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(config: &ServerConfig, router: Router, limits: Limits) -> Self {
+        let admin = config.admin.as_ref();
         Self {
             router,
             keys: ClientKeys::new(config.client_keys.clone()),
+            admin: admin.map(|admin| ClientKeys::new(vec![admin.token.clone()])),
             ids: RequestIds::new(fastrand::u64(..)),
             limits,
             meta_key: config.meta_key.clone(),

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Connections that the operators' address serves at once.
+const ADMIN_CONNECTIONS: usize = 64;
+
 /// Bounds on clients. The request body's own limit is `server.max_body_bytes`.
 ///
 /// The defaults are meant for clients across a network; a test shortens them.
@@ -26,6 +29,17 @@ pub struct Limits {
     /// How long calls in flight may go on after shutdown was asked for. As
     /// long as the longest usual `deadline_ms`, so that none is cut.
     pub drain: Duration,
+}
+
+impl Limits {
+    /// Of the operators' address: its connections are counted apart, so that
+    /// clients in any number leave it reachable, and there are few of them.
+    pub(crate) fn for_admin(self) -> Self {
+        Self {
+            connections: self.connections.min(ADMIN_CONNECTIONS),
+            ..self
+        }
+    }
 }
 
 impl Default for Limits {

@@ -61,15 +61,16 @@ async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
     answer(&json!({ "status": "ok" }))
 }
 
-async fn no_such_path(uri: Uri) -> Response<Body> {
+pub(crate) async fn no_such_path(uri: Uri) -> Response<Body> {
     ApiError::no_such_path(uri.path()).into_response()
 }
 
-async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
     ApiError::method_not_allowed(method.as_str(), uri.path()).into_response()
 }
 
-fn answer(body: &serde_json::Value) -> Response<Body> {
+/// JSON, status 200.
+pub(crate) fn answer(body: &serde_json::Value) -> Response<Body> {
     (
         [(header::CONTENT_TYPE, "application/json")],
         body.to_string(),

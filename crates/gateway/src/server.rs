@@ -1,5 +1,6 @@
 //! The listening server: accepts connections, serves them, ends them well.
 
+use crate::admin;
 use crate::app::App;
 use crate::limits::Limits;
 use crate::routes;
@@ -38,9 +39,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// `server.listen` is no address.
-    #[error("server.listen: `{listen}` is not an address with a port, e.g. 127.0.0.1:4000")]
+    /// A `listen` is no address.
+    #[error("{key}: `{listen}` is not an address with a port, e.g. 127.0.0.1:4000")]
     Address {
+        /// `server.listen` or `server.admin.listen`.
+        key: &'static str,
         /// What it says.
         listen: String,
         /// Why it is none.
@@ -57,8 +60,10 @@ pub enum BindError {
         listen: SocketAddr,
     },
     /// The address cannot be listened on.
-    #[error("server.listen: cannot listen on {listen}: {source}")]
+    #[error("{key}: cannot listen on {listen}: {source}")]
     Listen {
+        /// `server.listen` or `server.admin.listen`.
+        key: &'static str,
         /// The address.
         listen: SocketAddr,
         /// What the system said.
@@ -71,30 +76,35 @@ pub enum BindError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    /// The operators' address.
+    admin: Option<(TcpListener, SocketAddr)>,
     app: Arc<App>,
     limits: Limits,
 }
 
 impl Server {
-    /// Listens on `config.listen` and serves the roles of `router`. Port 0
-    /// takes a free one ([`Server::local_addr`]). Connections wait until
-    /// [`Server::run`].
+    /// Listens on `config.listen` and serves the roles of `router`; on
+    /// `config.admin.listen`, where there is one, it serves operators. Port 0
+    /// takes a free one ([`Server::local_addr`], [`Server::admin_addr`]).
+    /// Connections wait until [`Server::run`].
     ///
     /// # Errors
     /// [`BindError`]: the address is none, is taken, or is open to other
     /// machines without client keys.
     pub fn bind(config: &ServerConfig, router: Router, limits: Limits) -> Result<Self, BindError> {
-        let address = address(&config.listen)?;
+        let address = address("server.listen", &config.listen)?;
         if config.client_keys.is_empty() && !config.allow_open && !is_loopback(address.ip()) {
             return Err(BindError::Open { listen: address });
         }
-        let (listener, address) = listen(address).map_err(|source| BindError::Listen {
-            listen: address,
-            source,
-        })?;
+        let (listener, address) = listen("server.listen", address)?;
+        let admin = config.admin.as_ref().map(|admin| {
+            const KEY: &str = "server.admin.listen";
+            listen(KEY, self::address(KEY, &admin.listen)?)
+        });
         Ok(Self {
             listener,
             address,
+            admin: admin.transpose()?,
             app: Arc::new(App::new(config, router, limits)),
             limits,
         })
@@ -105,6 +115,11 @@ impl Server {
         self.address
     }
 
+    /// The address that operators use, where there is one.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|(_, address)| *address)
+    }
+
     /// Serves until `shutdown` resolves, then accepts no more, lets the calls
     /// in flight end (streams included, at most `limits.drain`) and returns.
     /// The router is left as it is: shut it down afterwards.
@@ -113,6 +128,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
             listener,
+            admin,
             app,
             limits,
             ..
@@ -128,12 +144,24 @@ impl Server {
             limits,
             ends: ends.clone(),
         };
+        let operate = Connections {
+            routes: admin::routes(app.clone()),
+            limits: limits.for_admin(),
+            ends: ends.clone(),
+        };
+        let operators = async {
+            match &admin {
+                Some((listener, _)) => operate.accept(listener, &connections).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = serve.accept(&listener, &connections) => {}
+            () = operators => {}
             () = shutdown => {}
         }
         app.drain();
-        drop(listener);
+        drop((listener, admin));
         ends.soon.cancel();
         connections.close();
         if tokio::time::timeout(limits.drain, connections.wait())
@@ -151,8 +179,9 @@ impl Server {
     }
 }
 
-fn address(listen: &str) -> Result<SocketAddr, BindError> {
+fn address(key: &'static str, listen: &str) -> Result<SocketAddr, BindError> {
     let none = |source| BindError::Address {
+        key,
         listen: listen.to_owned(),
         source,
     };
@@ -167,7 +196,15 @@ fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+fn listen(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
+    bound(address).map_err(|source| BindError::Listen {
+        key,
+        listen: address,
+        source,
+    })
+}
+
+fn bound(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,

@@ -33,7 +33,7 @@ pub use crate::config::WindowConfig;
 pub use crate::error::ConfigError;
 pub use crate::merge::MergedWindows;
 pub use crate::observation::Observation;
-pub use crate::recovery::{Recovery, RecoveryStep};
+pub use crate::recovery::{Recovery, RecoveryStage, RecoveryStep};
 pub use crate::recovery_config::RecoveryConfig;
 pub use crate::report::Report;
 pub use crate::role_word::{RoleWord, Word};

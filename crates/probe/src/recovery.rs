@@ -28,6 +28,25 @@ pub enum RecoveryStep {
     },
 }
 
+/// Where a rung is on its way back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RecoveryStage {
+    /// In service, or never in use.
+    Idle,
+    /// Probes decide.
+    Probing {
+        /// When the rung was left or a canary failed.
+        since: Instant,
+    },
+    /// A share of live sessions decides.
+    Canary {
+        /// The stage's place in [`RecoveryConfig::canary`].
+        stage: usize,
+        /// When it began.
+        since: Instant,
+    },
+}
+
 /// Restoration of one rung of one role, with hysteresis: probes, then canary shares of live sessions.
 ///
 /// - Stage 1: [`restore_after`](RecoveryConfig::restore_after) probes in a row below
@@ -130,6 +149,18 @@ impl Recovery {
     /// Whether the role left this rung because it breached and has not been restored to it. Lock-free.
     pub fn benched(&self) -> bool {
         self.benched.load(Ordering::Acquire) == 1
+    }
+
+    /// Where the rung is on its way back.
+    pub fn stage(&self) -> RecoveryStage {
+        match lock(&self.state).stage {
+            Stage::Idle => RecoveryStage::Idle,
+            Stage::Probing { since } => RecoveryStage::Probing { since },
+            Stage::Canary(canary) => RecoveryStage::Canary {
+                stage: canary.index,
+                since: canary.since,
+            },
+        }
     }
 
     /// The dwell at `now`: least time between two probes that count.

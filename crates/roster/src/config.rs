@@ -84,6 +84,17 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// `allow_open`: whether to serve without client keys on an address that is not loopback.
     pub allow_open: bool,
+    /// `[server.admin]`: the operators' own address; absent: there is none.
+    pub admin: Option<AdminConfig>,
+}
+
+/// Where operators look and act (`[server.admin]`).
+#[derive(Debug, Clone)]
+pub struct AdminConfig {
+    /// `listen`: address and port.
+    pub listen: String,
+    /// `token`: what every request must bring, whatever the address.
+    pub token: SecretString,
 }
 
 impl Default for ServerConfig {
@@ -94,6 +105,7 @@ impl Default for ServerConfig {
             meta_key: "evenkeel".to_owned(),
             max_body_bytes: 32 * 1024 * 1024,
             allow_open: false,
+            admin: None,
         }
     }
 }

@@ -11,7 +11,7 @@ mod provider;
 mod rules;
 mod written;
 
-pub use crate::config::{Config, RoleConfig, RungConfig, ServerConfig};
+pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};

@@ -334,6 +334,7 @@ impl Assembly<'_> {
             self.tailoring.clone(),
             hedges,
             self.around.clone(),
+            self.now,
         ))
     }
 

@@ -1,5 +1,6 @@
 //! What roles share: the health of models and providers.
 
+use crate::rung::locked;
 use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
@@ -9,7 +10,7 @@ use evenkeel_roster::ModelConfig;
 use evenkeel_schema_adapter::ModelSupport;
 use jiff::civil::Date;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -25,29 +26,45 @@ const GONE_HOLD: Duration = Duration::from_secs(60 * 60);
 pub(crate) struct Hold {
     /// False while nothing was ever held: the usual case costs one load.
     ever: AtomicBool,
-    until: Mutex<Option<(Class, Instant)>>,
+    held: Mutex<Option<Held>>,
+}
+
+/// One hold: since when, until when, and for which class of failure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) class: Class,
+    pub(crate) since: Instant,
+    pub(crate) until: Instant,
 }
 
 impl Hold {
     /// Holds until `until`, or longer if it does already. True where a hold begins.
     fn start(&self, class: Class, until: Instant, now: Instant) -> bool {
-        let mut held = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = held.is_none_or(|(_, old)| old <= now);
-        if held.is_none_or(|(_, old)| until > old) {
-            *held = Some((class, until));
+        let mut held = locked(&self.held);
+        let running = held.filter(|old| old.until > now);
+        if running.is_none_or(|old| until > old.until) {
+            let since = running.map_or(now, |old| old.since);
+            *held = Some(Held {
+                class,
+                since,
+                until,
+            });
         }
         self.ever.store(true, Ordering::Release);
-        begins
+        running.is_none()
     }
 
-    pub(crate) fn remaining(&self, now: Instant) -> Option<(Class, Duration)> {
+    /// The hold that is in force at `now`.
+    pub(crate) fn current(&self, now: Instant) -> Option<Held> {
         if !self.ever.load(Ordering::Acquire) {
             return None;
         }
-        let held = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let (class, until) = (*held)?;
-        let left = until.saturating_duration_since(now);
-        (!left.is_zero()).then_some((class, left))
+        locked(&self.held).filter(|held| held.until > now)
+    }
+
+    pub(crate) fn remaining(&self, now: Instant) -> Option<(Class, Duration)> {
+        let held = self.current(now)?;
+        Some((held.class, held.until.saturating_duration_since(now)))
     }
 }
 

@@ -15,6 +15,7 @@ mod prober;
 mod role;
 mod router;
 mod rung;
+mod state;
 mod surroundings;
 mod tailor;
 mod withheld;
@@ -22,5 +23,8 @@ mod withheld;
 pub use crate::answer::{Answer, AnswerStream};
 pub use crate::build::{BuildError, RouterBuilder};
 pub use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
-pub use crate::explain::{Explanation, RungState};
 pub use crate::router::Router;
+pub use crate::state::{
+    BreakerState, CooldownState, HoldState, ModelState, ProviderState, RecoveryState, RoleState,
+    RouterState, RungState, WindowState,
+};

@@ -8,9 +8,9 @@ use evenkeel_core::{CallId, EventKind, Refusal, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// A role.
@@ -22,6 +22,8 @@ pub(crate) struct Role {
     pub(crate) tailoring: Arc<Tailoring>,
     pub(crate) word: RoleWord,
     pub(crate) hedges: HedgeBudget,
+    /// When the word was last moved, else when the role began.
+    pub(crate) since: Mutex<Instant>,
     /// The epoch, for calls that wait for a move.
     pub(crate) moved: watch::Sender<u64>,
     /// Calls under way.
@@ -48,6 +50,7 @@ impl Role {
         tailoring: Arc<Tailoring>,
         hedges: HedgeBudget,
         around: Surroundings,
+        now: Instant,
     ) -> Self {
         Self {
             name,
@@ -56,6 +59,7 @@ impl Role {
             tailoring,
             word: RoleWord::new(0),
             hedges,
+            since: Mutex::new(now),
             moved: watch::Sender::new(0),
             in_flight: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
@@ -336,10 +340,21 @@ impl Role {
                 p99: report.p99,
             },
         );
-        self.announce(new.epoch);
+        self.announce(new.epoch, now);
     }
 
-    fn announce(&self, epoch: u64) {
+    /// For how long the word has stood where it stands.
+    pub(crate) fn standing(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(*locked(&self.since))
+    }
+
+    /// Its calls under way.
+    pub(crate) fn calls_in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    fn announce(&self, epoch: u64, now: Instant) {
+        *locked(&self.since) = now;
         self.moved.send_replace(epoch);
         self.around.wake_prober.notify_one();
     }
@@ -430,7 +445,7 @@ impl Role {
                 duration,
             },
         );
-        self.announce(new.epoch);
+        self.announce(new.epoch, now);
     }
 
     /// Ends canary stages whose time is up. Returns the next such instant.

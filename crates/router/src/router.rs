@@ -5,8 +5,8 @@ use crate::build::RouterBuilder;
 use crate::call::{Call, Mode, Unit};
 use crate::drive::{Won, drive, now};
 use crate::error::{CallError, CallErrorKind};
-use crate::explain::Explanation;
 use crate::role::Role;
+use crate::state::{RoleState, RouterState};
 use evenkeel_core::{CallContext, ChatRequest, Trail};
 use evenkeel_roster::Config;
 use std::collections::BTreeMap;
@@ -107,9 +107,19 @@ impl Router {
 
     /// Which rung a request of `role` would go to now, and why each other
     /// would not. None for an unknown role.
-    pub fn explain(&self, role: &str) -> Option<Explanation> {
+    pub fn explain(&self, role: &str) -> Option<RoleState> {
         let role = self.0.roles.get(role)?;
-        Some(Explanation::of(role, now()))
+        Some(RoleState::of(role, now()))
+    }
+
+    /// Everything that it runs on as of now. Reading it takes locks that calls
+    /// take for some microseconds each: made for people, not for each request.
+    pub fn state(&self) -> RouterState {
+        let now = now();
+        let roles = self.0.roles.values();
+        RouterState {
+            roles: roles.map(|role| RoleState::of(role, now)).collect(),
+        }
     }
 
     /// Ends the prober and waits for attempts that are still being measured

@@ -116,8 +116,8 @@ fn after_ten_thousand_concurrent_calls_memory_is_flat() {
         let explained = runtime.block_on(async { router.explain(ROLE).unwrap() });
         for rung in explained.rungs {
             assert_eq!(
-                rung.samples,
-                [0, 0],
+                (rung.total.samples, rung.first_token.samples),
+                (0, 0),
                 "{}: the window has let go",
                 rung.model
             );

@@ -258,6 +258,20 @@ fn savings_lapse_with_the_windows_and_the_reserve_does_not() {
 }
 
 #[test]
+fn a_cooldown_tells_for_how_long_it_has_run() {
+    let now = origin();
+    let cooldown = Cooldown::new(ms(1000), 2.0, ms(5000)).unwrap();
+    assert_eq!(cooldown.running_for(now), None);
+    cooldown.start(now, None);
+    // One more, within it, begins nothing new.
+    cooldown.start(now + ms(400), Some(ms(900)));
+    assert_eq!(cooldown.running_for(now + ms(1000)), Some(ms(1000)));
+    assert_eq!(cooldown.running_for(now + ms(1300)), None);
+    cooldown.start(now + ms(2000), None);
+    assert_eq!(cooldown.running_for(now + ms(2100)), Some(ms(100)));
+}
+
+#[test]
 fn rate_limits_in_a_row_lengthen_the_cooldown_and_a_success_after_it_shortens_the_next() {
     let start = origin();
     let cooldown = Cooldown::new(ms(1000), 2.0, ms(5000)).unwrap();

@@ -42,6 +42,13 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         env!("CARGO_PKG_VERSION"),
         server.local_addr(),
     );
+    if let Some(address) = server.admin_addr() {
+        tracing::info!(
+            event = "admin_listening",
+            %address,
+            "operators are served on http://{address}/admin/state"
+        );
+    }
     let stop = CancellationToken::new();
     let twice = async {
         signals.next().await;

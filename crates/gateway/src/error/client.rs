@@ -31,6 +31,15 @@ impl ApiError {
         )
     }
 
+    /// No admin token, or a wrong one.
+    pub(crate) fn invalid_admin_token() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "invalid_admin_token",
+            "no valid token: send `server.admin.token` as `Authorization: Bearer …`",
+        )
+    }
+
     /// No such address.
     pub(crate) fn no_such_path(path: &str) -> Self {
         Self::new(

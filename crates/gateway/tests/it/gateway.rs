@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 /// A running gateway with one role, `planner`.
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
+    /// Where operators are served, if they are.
+    pub(crate) admin: Option<SocketAddr>,
     pub(crate) router: Router,
     stop: CancellationToken,
     tasks: JoinSet<()>,
@@ -48,13 +50,14 @@ impl Gateway {
         let settings = Settings::load(&path).unwrap();
         let router = settings.router(Arc::new(LogObserver::new())).unwrap();
         let server = Server::bind(&settings.config().server, router.clone(), setup.limits).unwrap();
-        let address = server.local_addr();
+        let (address, admin) = (server.local_addr(), server.admin_addr());
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stopped = stop.clone();
         tasks.spawn(async move { server.run(stopped.cancelled()).await });
         Self {
             address,
+            admin,
             router,
             stop,
             tasks,

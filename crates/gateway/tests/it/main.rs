@@ -5,6 +5,7 @@
     reason = "helpers of tests fail as the tests themselves do"
 )]
 
+mod admin;
 mod answers;
 mod auth;
 mod bad_input;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use evenkeel_probe::{
-    LatencyWindow, Recovery, RecoveryConfig, RecoveryStep, RoleWord, WindowConfig, breach_count,
-    clears,
+    LatencyWindow, Recovery, RecoveryConfig, RecoveryStage, RecoveryStep, RoleWord, WindowConfig,
+    breach_count, clears,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -195,6 +195,19 @@ fn an_observation_after_the_end_of_an_empty_stage_decides_it() {
         assert_eq!(recovery.tick(s(180), 0, 0), None);
         assert_eq!(recovery.canary_seen(s(200), 1, over), step);
     }
+}
+
+#[test]
+fn it_tells_its_stage_and_since_when() {
+    let recovery = recovery(|_| {});
+    assert_eq!(recovery.stage(), RecoveryStage::Idle);
+    recovery.left(t0());
+    assert_eq!(recovery.stage(), RecoveryStage::Probing { since: t0() });
+    let recovery = in_first_stage();
+    let since = s(30);
+    assert_eq!(recovery.stage(), RecoveryStage::Canary { stage: 0, since });
+    recovery.forget();
+    assert_eq!(recovery.stage(), RecoveryStage::Idle);
 }
 
 #[test]

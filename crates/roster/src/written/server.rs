@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use secrecy::SecretString;
 
 use super::check_key;
-use crate::config::ServerConfig;
+use crate::config::{AdminConfig, ServerConfig};
 use evenkeel_document::{TableReader, assign};
 
 /// Names that an answer in OpenAI's wire format already uses.
@@ -48,7 +48,46 @@ pub(crate) fn read_server(table: &mut TableReader<'_, '_>) -> ServerConfig {
     );
     assign(&mut server.allow_open, table.flag("allow_open"));
     check_listen(table, &server, keys_fault);
+    server.admin = table.within("admin", read_admin).flatten();
+    let shares_port =
+        |admin: &&AdminConfig| admin.listen == server.listen && !admin.listen.ends_with(":0");
+    if let Some(admin) = server.admin.as_ref().filter(shares_port) {
+        let message = format!("admin.listen is `{}` as well", admin.listen);
+        let how = "give operators a port of their own, e.g. 4001".to_owned();
+        table
+            .findings
+            .error(&table.place("admin"), message, Some(how));
+    }
     server
+}
+
+/// Where operators listen unless the files say otherwise.
+const ADMIN_LISTEN: &str = "127.0.0.1:4001";
+
+/// Reads `[server.admin]`; none where its token is missing or unfit.
+fn read_admin(table: &mut TableReader<'_, '_>) -> Option<AdminConfig> {
+    let listen = table.text("listen").unwrap_or(ADMIN_LISTEN);
+    if is_loopback(listen).is_none() {
+        let message = format!("`{listen}` is not an address and a port");
+        let how = format!("write e.g. `{ADMIN_LISTEN}`");
+        table
+            .findings
+            .error(&table.place("listen"), message, Some(how));
+    }
+    let at = table.place("token");
+    let Some(token) = table.text("token") else {
+        if !table.has("token") {
+            let message = "is missing: whoever reaches the address could act".to_owned();
+            let how = "write e.g. `token = \"${EVENKEEL_ADMIN_TOKEN}\"`".to_owned();
+            table.findings.error(&at, message, Some(how));
+        }
+        return None;
+    };
+    let variables = table.variables("token");
+    check_key(token, variables, &at, table.findings).then(|| AdminConfig {
+        listen: listen.to_owned(),
+        token: SecretString::from(token),
+    })
 }
 
 /// Reads the keys; true if one of them cannot be used.

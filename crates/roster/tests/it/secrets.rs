@@ -15,6 +15,8 @@ fn a_key_in_the_wrong_place_or_form_is_not_shown() {
         "[server]\nclient_keys = [\"sk-very-secret\\n\"]",
         "[server]\nclient_keys = [['sk-very-secret']]",
         "[server]\nmax_body_bytes = 'sk-very-secret'",
+        "[server.admin]\ntoken = ['sk-very-secret']",
+        "[server.admin]\ntoken = 'sk-very-secret\t'",
     ] {
         let text = format!("=== evenkeel.toml\n{main}\n");
         let problems = load_text(&text).unwrap_err();
@@ -37,6 +39,8 @@ fn debug_output_of_files_and_configurations_masks_keys() {
     let text = "=== evenkeel.toml
 [server]
 client_keys = ['sk-very-secret']
+[server.admin]
+token = 'sk-very-secret'
 [providers.a]
 dialect = 'openai'
 base_url = 'http://h/v1'
@@ -49,5 +53,6 @@ primary = 'a/m'
 ";
     let loaded = load_text(text).unwrap_or_else(|_| panic!("{}", report_of(text)));
     assert_eq!(loaded.config.server.client_keys.len(), 1);
+    assert!(loaded.config.server.admin.is_some());
     assert!(!format!("{loaded:?} {:?}", split(text)).contains(SECRET));
 }

@@ -104,7 +104,7 @@ async fn ask_long(world: &World, tokens: usize) -> Result<evenkeel_router::Answe
 
 fn breaker(world: &World, rung: usize) -> &'static str {
     let explained = world.router.explain(crate::world::ROLE).unwrap();
-    explained.rungs[rung].breaker
+    explained.rungs[rung].health.breaker.state
 }
 
 fn upstream_calls(world: &World) -> u64 {

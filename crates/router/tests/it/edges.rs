@@ -320,7 +320,7 @@ async fn refused_restoration(cooldown: Duration) -> World {
         })
         .build();
     spike(&world).await;
-    while world.router.explain(ROLE).unwrap().rungs[0].canary_share == 0.0 {
+    while world.router.explain(ROLE).unwrap().rungs[0].recovery.share == 0.0 {
         sleep(secs(1)).await;
     }
     let mut sessions = Vec::new();
@@ -562,7 +562,10 @@ async fn a_callers_short_deadline_on_a_long_stream_opens_no_breaker() {
         while stream.next().await.is_some() {}
     }
     assert_eq!(
-        world.router.explain(ROLE).unwrap().rungs[0].breaker,
+        world.router.explain(ROLE).unwrap().rungs[0]
+            .health
+            .breaker
+            .state,
         "closed"
     );
 }

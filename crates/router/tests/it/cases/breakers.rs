@@ -260,7 +260,8 @@ async fn an_observer_that_panics_costs_no_caller_an_answer() {
     for answer in futures_util::future::join_all(calls).await {
         assert_eq!(answer.unwrap().meta.rung, 1);
     }
-    assert_eq!(router.explain(ROLE).unwrap().rungs[0].breaker, "open");
+    let state = router.explain(ROLE).unwrap();
+    assert_eq!(state.rungs[0].health.breaker.state, "open");
     assert!(fragile.0.load(Ordering::Relaxed) > 400, "it heard them all");
 }
 
@@ -373,7 +374,7 @@ async fn a_refusal_of_our_own_is_no_failure_of_the_model() {
     )));
     assert_eq!((upstream_calls(&world), attempts_told(&world)), (1, 1));
     assert_eq!(breaker(&world, 0), "closed");
-    let samples = world.router.explain(ROLE).unwrap().rungs[0].samples[0];
+    let samples = world.router.explain(ROLE).unwrap().rungs[0].total.samples;
     assert_eq!(samples, 1, "the call that was served");
 }
 

@@ -289,7 +289,7 @@ async fn a_fallback_that_serves_well_does_not_become_the_primary() {
     assert_eq!(world.ask_every(100, ms(10)).await, [1; 100]);
     let explained = world.router.explain(crate::world::ROLE).unwrap();
     assert_eq!(explained.active, 1);
-    assert!(explained.rungs[0].benched);
+    assert!(explained.rungs[0].is_benched());
     world.set(0, steady(100));
     sleep(Duration::from_secs(120)).await;
     assert_eq!(world.ask_every(3, ms(10)).await, [0; 3]);
