@@ -31,6 +31,7 @@ impl RolePolicy {
         hedge_faults(&self.hedge, &mut faults);
         retry_faults(&self.retry, &mut faults);
         restore_faults(&self.restore, &mut faults);
+        self.degraded.faults(&mut faults);
         faults.0
     }
 

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod config;
+mod degraded;
 mod faults;
 mod guard;
 mod load;
@@ -12,6 +13,7 @@ mod rules;
 mod written;
 
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
+pub use crate::degraded::{DegradedPolicy, OnDegradedInput};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use evenkeel_core::Clocks;
 
+use crate::degraded::DegradedPolicy;
+
 /// A policy that contradicts itself or lies outside a key's range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {message}")]
@@ -243,6 +245,8 @@ pub struct RolePolicy {
     pub restore: RestorePolicy,
     /// `on_content_filter`.
     pub on_content_filter: OnContentFilter,
+    /// `on_degraded_input` and its neighbours.
+    pub degraded: DegradedPolicy,
     /// `min_tokens_per_s`: a stream slower than this over the last `stall_ms` stalls; 0 is off.
     pub min_tokens_per_s: f64,
     /// `requalify_after_days`: a score older than this is stale.
@@ -283,6 +287,7 @@ impl RolePolicy {
             retry: RetryPolicy::default(),
             restore: RestorePolicy::default(),
             on_content_filter: OnContentFilter::Stop,
+            degraded: DegradedPolicy::default(),
             min_tokens_per_s: 0.0,
             requalify_after_days: 90,
             min_schema_compliance: 0.95,

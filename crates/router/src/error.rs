@@ -28,6 +28,16 @@ pub enum CallErrorKind {
     /// Every rung failed or was refused: the rung the call was meant for, then
     /// the others by rank.
     Exhausted(Vec<RungEnd>),
+    /// The role refuses to build on degraded answers (`on_degraded_input = "refuse"`);
+    /// nobody was asked.
+    DegradedInput {
+        /// The agents whose answers were degraded, oldest first.
+        agents: Vec<String>,
+        /// The least capability of those answers, share 0..1.
+        min_capability_score: f64,
+        /// `degraded_below`: least capability that the role takes.
+        below: f64,
+    },
 }
 
 /// How one rung ended for this call.
@@ -70,7 +80,7 @@ impl CallErrorKind {
     /// The class of the failure behind it, where there is one.
     pub fn class(&self) -> Option<Class> {
         match self {
-            Self::UnknownRole(_) => None,
+            Self::UnknownRole(_) | Self::DegradedInput { .. } => None,
             Self::Failed(failure) => Some(failure.class),
             Self::Exhausted(rungs) => rungs.iter().find_map(|r| match r.end {
                 RungEndKind::Failed(class) => Some(class),
@@ -90,6 +100,22 @@ impl fmt::Display for CallErrorKind {
                 for (i, rung) in rungs.iter().enumerate() {
                     let comma = if i == 0 { "" } else { "," };
                     write!(f, "{comma} {} ({})", rung.model, rung.end.as_str())?;
+                }
+                Ok(())
+            }
+            Self::DegradedInput {
+                agents,
+                min_capability_score,
+                below,
+            } => {
+                write!(
+                    f,
+                    "the role takes no input of capability below {below:.2}, and this rests on \
+                     degraded answers of capability {min_capability_score:.2}"
+                )?;
+                for (i, agent) in agents.iter().enumerate() {
+                    let before = if i == 0 { " by" } else { "," };
+                    write!(f, "{before} `{agent}`")?;
                 }
                 Ok(())
             }

@@ -13,6 +13,7 @@ impl ApiError {
         let mut answer = match &error.kind {
             CallErrorKind::Failed(failure) => Self::from_failure(failure),
             CallErrorKind::Exhausted(rungs) => Self::exhausted(error.to_string(), rungs),
+            CallErrorKind::DegradedInput { .. } => Self::degraded_input(error.to_string()),
             _ => Self::internal(),
         };
         if let Some(wait) = error.retry_after {
@@ -21,8 +22,8 @@ impl ApiError {
         answer
     }
 
-    /// Why no answer was given, in one word: `roster_exhausted`, or the class
-    /// of the failure.
+    /// Why no answer was given, in one word: `roster_exhausted`, the class of the
+    /// failure, or `degraded_input`.
     pub(crate) fn reason(&self) -> &'static str {
         match self.cause {
             Some(class) if self.rungs.is_empty() => class,
@@ -36,6 +37,16 @@ impl ApiError {
         answer.cause = rungs.first().map(|rung| rung.end.as_str());
         answer.rungs = rungs.iter().map(rung).collect();
         answer
+    }
+
+    /// The role does not build on what the call rests on. Not 409, which official
+    /// clients send again by themselves.
+    fn degraded_input(message: String) -> Self {
+        Self {
+            should_retry: Some(false),
+            cause: Some("degraded_input"),
+            ..Self::new(StatusCode::FAILED_DEPENDENCY, "degraded_input", message)
+        }
     }
 
     /// What the only attempt, or a class that stops, failed with. The table is

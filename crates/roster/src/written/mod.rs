@@ -1,6 +1,7 @@
 //! The written form of each part of a configuration: which keys it has and what they mean.
 
 mod access;
+mod degraded;
 mod guard;
 mod policy;
 mod preset;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::degraded::read_degraded;
 use crate::policy::{
     Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy,
     RolePolicy, Signal, StreamValidation,
@@ -116,6 +117,7 @@ pub(crate) fn read_policy<'a>(
     read_roster_rules(table, &mut written.policy);
     read_clocks(table, &mut written.policy);
     read_streams(table, &mut written.policy);
+    read_degraded(table, &mut written.policy.degraded);
     let policy = &mut written.policy;
     table.within("hedge", |t| read_hedge(t, &mut policy.hedge));
     table.within("retry", |t| read_retry(t, &mut policy.retry));

@@ -23,7 +23,7 @@ impl Call {
     }
 
     /// Why this call can't ask the rung as of `now`, benching and capacity left out.
-    fn refusal(&self, rung: usize, now: Instant) -> Option<Refusal> {
+    pub(super) fn refusal(&self, rung: usize, now: Instant) -> Option<Refusal> {
         if self.tried(rung) {
             return Some(Refusal::Tried);
         }

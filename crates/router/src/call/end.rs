@@ -241,6 +241,7 @@ impl Call {
         }
         let retry_after = match &kind {
             CallErrorKind::Failed(failure) => failure.retry_after,
+            CallErrorKind::DegradedInput { .. } => None,
             _ => self.earliest_return(now),
         };
         let class = kind.class();

@@ -86,6 +86,8 @@ pub(crate) struct Call {
     queue_until: Option<Instant>,
     /// Until when this call may wait for breakers' trials, once it has.
     trial_until: Option<Instant>,
+    /// Nobody is asked yet: the call waits for the role's primary.
+    awaited: Option<degraded::Awaited>,
     steps: VecDeque<Step>,
     hedges: usize,
     /// Same-rung retries made, by rung.
@@ -143,6 +145,7 @@ impl Call {
             queued: None,
             queue_until: None,
             trial_until: None,
+            awaited: None,
             steps: VecDeque::new(),
             hedges: 0,
             retries: vec![0; role.rungs.len()],
@@ -193,6 +196,13 @@ impl Call {
             self.expire(now);
             return;
         }
+        if !self.is_held_back(now) {
+            self.ask_first(now);
+        }
+    }
+
+    /// Starts the first attempt.
+    fn ask_first(&mut self, now: Instant) {
         self.role.leave_retired(now, self.today);
         let word = self.role.word.load();
         let rung = self.role.assigned(word, &self.session, now, self.today);
@@ -217,6 +227,7 @@ impl Call {
             self.expire(now);
         }
         if !self.ended {
+            self.look_for_primary(now);
             self.run_clocks(now);
         }
         if let Some(planned) = self.planned.filter(|p| p.at <= now && !self.ended) {
@@ -257,6 +268,7 @@ impl Call {
             }
         };
         sooner(self.planned.map(|p| p.at));
+        sooner(self.primary_due(now));
         for attempt in self.attempts.iter().filter(|a| a.running) {
             sooner(attempt.patience.due());
             sooner(attempt.window_ends);
@@ -317,16 +329,18 @@ impl Call {
 
     /// Whether a move of the role's word would let this call go on.
     pub(crate) fn asks_again(&self) -> bool {
-        self.attempts
-            .iter()
-            .any(|a| a.running && a.asks_again.is_some())
+        self.awaited.is_some()
+            || self
+                .attempts
+                .iter()
+                .any(|a| a.running && a.asks_again.is_some())
     }
 
     /// If the role's word has moved, attempts whose hedge was refused before
-    /// ask again. True where one did.
+    /// ask again. True where one did, or where a wait for the primary is over.
     pub(crate) fn role_moved(&mut self, now: Instant) -> bool {
         let epoch = self.role.word.load().epoch;
-        let mut asked = false;
+        let mut asked = self.awaited.is_some() && self.is_primary_usable(now);
         for index in 0..self.attempts.len() {
             let attempt = &mut self.attempts[index];
             if attempt.running && attempt.asks_again.is_some_and(|before| before != epoch) {

@@ -6,6 +6,7 @@ mod clocks;
 mod commit;
 mod crowd;
 mod degradation;
+mod degraded_input;
 mod edges;
 mod failures;
 mod hedging;
