@@ -4,7 +4,7 @@
 use super::Call;
 use crate::error::CallErrorKind;
 use crate::rung::limits;
-use evenkeel_core::{CallContext, DegradationContext, Meta, TrailStep};
+use evenkeel_core::{CallContext, DegradationContext, Meta, Refusal, TrailStep};
 use evenkeel_roster::OnDegradedInput;
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ impl Call {
     /// When a wait for the primary is to be looked at again.
     pub(super) fn primary_due(&self, now: Instant) -> Option<Instant> {
         let awaited = self.awaited?;
-        let refusal = self.refusal(0, now).and_then(|refusal| refusal.retry_in());
+        let refusal = self.refusal(0, now).and_then(Refusal::retry_in);
         let again = refusal.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
         let again = again.max(Duration::from_millis(1));
         Some(awaited.until.min(now + again))
