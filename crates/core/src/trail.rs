@@ -1,6 +1,7 @@
 //! What happened to one call: the single source of meta, headers, audit and tests.
 
 use crate::{Class, Failure, ModelId};
+use std::fmt;
 use std::time::Duration;
 
 /// Everything that happened to one call, in order.
@@ -205,6 +206,72 @@ impl Refusal {
     }
 }
 
+impl TrailStep {
+    /// When it happened, since the call began; none where it has no time of its own.
+    pub const fn at(&self) -> Option<Duration> {
+        match self {
+            Self::Attempt(record) => Some(record.started),
+            Self::Skipped { at, .. }
+            | Self::Waited { at, .. }
+            | Self::HedgeRefused { at, .. }
+            | Self::RetryRefused { at, .. } => Some(*at),
+            Self::Adapted { .. } => None,
+        }
+    }
+}
+
+/// One line: what was done at which rung, and why or how it ended. Models, times and
+/// providers' words are left out, so that two runs of the same course read the same:
+/// `attempt 0 first failed:rate_limited`, `waited 0 rate_limited`, `skipped 1 hold:auth`,
+/// `attempt 2 failover won`.
+impl fmt::Display for TrailStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attempt(AttemptRecord {
+                rung,
+                kind,
+                outcome,
+                ..
+            }) => write!(f, "attempt {rung} {} {outcome}", kind.as_str()),
+            Self::Skipped { rung, refusal, .. } => write!(f, "skipped {rung} {refusal}"),
+            Self::Waited { rung, reason, .. } => write!(f, "waited {rung} {reason}"),
+            Self::HedgeRefused { rung, reason, .. } => write!(f, "hedge_refused {rung} {reason}"),
+            Self::RetryRefused { rung, .. } => write!(f, "retry_refused {rung}"),
+            Self::Adapted { rung, what } => write!(f, "adapted {rung} {what}"),
+        }
+    }
+}
+
+/// `won`, `lost`, `cancelled`, `running`, or `failed:` with the class and, of a
+/// time-out, the clock.
+impl fmt::Display for AttemptOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("running"),
+            Self::Won => f.write_str("won"),
+            Self::Lost => f.write_str("lost"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Failed(failure) => match failure.phase {
+                Some(phase) => write!(f, "failed:{}:{}", failure.class, phase.as_str()),
+                None => write!(f, "failed:{}", failure.class),
+            },
+        }
+    }
+}
+
+/// The reason, and where it has a kind of its own that too: `hold:auth`, `lacks:tools`.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())?;
+        match self {
+            Self::Hold { class, .. } | Self::ProviderFailed(class) => write!(f, ":{class}"),
+            Self::Lacks(what) => write!(f, ":{what}"),
+            Self::BreakerTrial(_) => f.write_str(":trial"),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Trail {
     /// The attempts, in order.
     pub fn attempts(&self) -> impl Iterator<Item = &AttemptRecord> {
@@ -220,5 +287,60 @@ impl Trail {
             TrailStep::Attempt(record) if record.index == index => Some(record),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Phase;
+
+    #[test]
+    fn a_step_reads_as_one_line() {
+        let at = Duration::ZERO;
+        let model = ModelId::new("acme/big").unwrap();
+        let attempt = |outcome| {
+            TrailStep::Attempt(AttemptRecord {
+                index: 4,
+                rung: 1,
+                model: model.clone(),
+                kind: AttemptKind::LastResort,
+                started: at,
+                first_token: None,
+                ended: None,
+                outcome,
+            })
+        };
+        let timeout = Failure::timeout(Phase::Stall, "words of ours");
+        let skipped = |refusal| TrailStep::Skipped {
+            rung: 2,
+            model: model.clone(),
+            refusal,
+            at,
+        };
+        let hold = Refusal::Hold {
+            class: Class::QuotaExhausted,
+            remaining: Duration::from_secs(9),
+        };
+        for (step, line) in [
+            (attempt(AttemptOutcome::Won), "attempt 1 last_resort won"),
+            (
+                attempt(AttemptOutcome::Failed(timeout)),
+                "attempt 1 last_resort failed:timeout:stall",
+            ),
+            (skipped(hold), "skipped 2 hold:quota_exhausted"),
+            (skipped(Refusal::Lacks("tools")), "skipped 2 lacks:tools"),
+            (skipped(Refusal::AtCapacity), "skipped 2 at_capacity"),
+            (
+                TrailStep::HedgeRefused {
+                    rung: 0,
+                    reason: "budget",
+                    at,
+                },
+                "hedge_refused 0 budget",
+            ),
+        ] {
+            assert_eq!(step.to_string(), line);
+        }
     }
 }

@@ -34,9 +34,23 @@ pub fn load(
     env: &dyn Fn(&str) -> Option<String>,
     today: Date,
 ) -> Result<Loaded, Problems> {
+    load_beside(files, &[], env, today)
+}
+
+/// As [`load`], from files in which other things stand beside the configuration:
+/// the top-level keys `others` of a file with all tables inline are passed over.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_beside(
+    files: &[SourceFile],
+    others: &[&'static str],
+    env: &dyn Fn(&str) -> Option<String>,
+    today: Date,
+) -> Result<Loaded, Problems> {
     let mut findings = Findings::default();
     let documents = parse_all(files, env, &mut findings);
-    let written = Written::read(&documents.list, &mut findings);
+    let written = Written::read(&documents.list, others, &mut findings);
     if !documents.whole {
         return Err(Problems(findings.into_sorted()));
     }

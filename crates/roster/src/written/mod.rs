@@ -42,14 +42,24 @@ pub(crate) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Reads every document; each part has at most one of its own, beside `evenkeel.toml`.
-    pub(crate) fn read(documents: &'a [Document], findings: &mut Findings) -> Self {
+    /// Reads every document; each part has at most one of its own, beside `evenkeel.toml`,
+    /// whose top-level keys `others` are somebody else's.
+    pub(crate) fn read(
+        documents: &'a [Document],
+        others: &[&'static str],
+        findings: &mut Findings,
+    ) -> Self {
         let mut written = Self::default();
         for document in documents {
             let scope = document.scope();
             let mut table = TableReader::new(scope.clone(), findings);
             match document.part {
-                Part::Main => written.read_main(&mut table, &scope, documents),
+                Part::Main => {
+                    written.read_main(&mut table, &scope, documents);
+                    for key in others {
+                        table.know(key);
+                    }
+                }
                 Part::Policy => {
                     written.read_defaults(&mut table);
                     written.read_policies(&mut table);
