@@ -52,25 +52,43 @@ fn ms(time: Duration) -> f64 {
 
 fn judge_phase(phase: &PhaseExpectation, record: &Record, report: &mut Report) {
     let from = phase.from.as_millis();
-    let until = phase.until.map_or_else(|| "the end".to_owned(), |u| u.as_millis().to_string());
+    let until = phase
+        .until
+        .map_or_else(|| "the end".to_owned(), |u| u.as_millis().to_string());
     let what = |part: &str| format!("from {from} ms to {until}, {part}");
     let within = |r: &&RequestRecord| {
         r.began >= phase.from && phase.until.is_none_or(|until| r.began < until)
     };
     let requests: Vec<&RequestRecord> = record.requests.iter().filter(within).collect();
     if requests.is_empty() {
-        report.fail(what("requests"), "at least one".to_owned(), "none".to_owned());
+        report.fail(
+            what("requests"),
+            "at least one".to_owned(),
+            "none".to_owned(),
+        );
         return;
     }
     for (name, band) in &phase.outcomes {
         let n = requests.iter().filter(|r| r.end.is_named(name)).count();
-        report.band(what(&format!("share of `{name}`")), *band, share(n, requests.len()));
+        report.band(
+            what(&format!("share of `{name}`")),
+            *band,
+            share(n, requests.len()),
+        );
     }
     let answered: Vec<&&RequestRecord> = requests.iter().filter(|r| r.end.is_named("ok")).collect();
     for (model, band) in &phase.answered_by {
-        let by = |r: &&&&RequestRecord| r.meta.as_ref().is_some_and(|m| m.model_id.as_str() == model);
+        let by = |r: &&&&RequestRecord| {
+            r.meta
+                .as_ref()
+                .is_some_and(|m| m.model_id.as_str() == model)
+        };
         let n = answered.iter().filter(by).count();
-        report.band(what(&format!("answered by {model}")), *band, share(n, answered.len()));
+        report.band(
+            what(&format!("answered by {model}")),
+            *band,
+            share(n, answered.len()),
+        );
     }
     let totals = answered.iter().map(|r| r.ended).collect();
     judge_quantiles(&phase.total, totals, &what("total"), report);
@@ -82,7 +100,11 @@ fn judge_phase(phase: &PhaseExpectation, record: &Record, report: &mut Report) {
     }
     if let Some(band) = phase.attempts {
         let attempts: usize = requests.iter().map(|r| r.trail.attempts().count()).sum();
-        report.band(what("attempts per request"), band, share(attempts, requests.len()));
+        report.band(
+            what("attempts per request"),
+            band,
+            share(attempts, requests.len()),
+        );
     }
 }
 
@@ -136,7 +158,11 @@ fn judge_event(event: &EventExpectation, record: &Record, report: &mut Report) {
             seen.push(told.at);
         }
     }
-    report.band(format!("events `{}`", event.line), event.count, count(seen.len() as u64));
+    report.band(
+        format!("events `{}`", event.line),
+        event.count,
+        count(seen.len() as u64),
+    );
     if let Some(band) = event.first {
         let what = format!("first `{}`, ms", event.line);
         match seen.first() {
@@ -155,14 +181,27 @@ fn judge_trail(expected: &TrailExpectation, record: &Record, report: &mut Report
     };
     let mut same = |part: &str, wanted: &Option<String>, seen: String| {
         if let Some(wanted) = wanted {
-            report.check(format!("request {nth}, {part}"), wanted.clone(), seen.clone(), *wanted == seen);
+            report.check(
+                format!("request {nth}, {part}"),
+                wanted.clone(),
+                seen.clone(),
+                *wanted == seen,
+            );
         }
     };
     let meta = request.meta.as_ref();
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     same("outcome", &expected.outcome, request.end.to_string());
-    same("answered by", &expected.answered_by, text(meta.map(|m| m.model_id.as_str())));
-    same("route", &expected.route, text(meta.map(|m| m.route.as_str())));
+    same(
+        "answered by",
+        &expected.answered_by,
+        text(meta.map(|m| m.model_id.as_str())),
+    );
+    same(
+        "route",
+        &expected.route,
+        text(meta.map(|m| m.route.as_str())),
+    );
     same("reason", &expected.reason, text(reason(request)));
     if let Some(band) = expected.total {
         report.band(format!("request {nth}, total, ms"), band, ms(request.ended));
@@ -182,7 +221,10 @@ fn judge_trail(expected: &TrailExpectation, record: &Record, report: &mut Report
     };
     let steps = &request.trail.steps;
     let fits = steps.len() == patterns.len()
-        && steps.iter().zip(patterns).all(|(step, pattern)| pattern.fits(step));
+        && steps
+            .iter()
+            .zip(patterns)
+            .all(|(step, pattern)| pattern.fits(step));
     let lines = |lines: Vec<String>| format!("\n      {}", lines.join("\n      "));
     report.check(
         format!("request {nth}, trail"),

@@ -53,7 +53,7 @@ impl Report {
     }
 
     pub(super) fn band(&mut self, what: String, band: Band, seen: f64) {
-        let text = format!("{:.3}", seen);
+        let text = format!("{seen:.3}");
         let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
         self.check(what, band.to_string(), text, band.holds(seen));
     }
@@ -63,7 +63,12 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failed = self.checks.iter().filter(|check| !check.holds).count();
-        writeln!(f, "{}: {failed} of {} checks fail", self.name, self.checks.len())?;
+        writeln!(
+            f,
+            "{}: {failed} of {} checks fail",
+            self.name,
+            self.checks.len()
+        )?;
         writeln!(f, "  ({})", self.why)?;
         for check in self.checks.iter().filter(|check| !check.holds) {
             writeln!(f, "  {}", check.what)?;

@@ -48,10 +48,7 @@ pub(super) fn read_named(
     for entry in &scope.table.entries {
         let at = scope.place.below(&entry.key, entry.line);
         let Some(numbers) = numbers(&entry.node) else {
-            let message = format!(
-                "expected [least, most], found {}",
-                entry.node.value.kind()
-            );
+            let message = format!("expected [least, most], found {}", entry.node.value.kind());
             table.findings.error(&at, message, None);
             continue;
         };
@@ -66,7 +63,10 @@ fn numbers(node: &Node) -> Option<Vec<f64>> {
     let Value::Array(items) = &node.value else {
         return None;
     };
-    #[expect(clippy::cast_precision_loss, reason = "counts, shares and milliseconds")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts, shares and milliseconds"
+    )]
     let number = |item: &Node| match item.value {
         Value::Integer(number) => Some(number as f64),
         Value::Float(number) if number.is_finite() => Some(number),

@@ -140,15 +140,13 @@ fn status(table: &mut TableReader<'_, '_>) -> Option<Fault> {
 
 fn status_code(table: &mut TableReader<'_, '_>) -> Option<u16> {
     let status = needed(table, "status")?;
-    match u16::try_from(status) {
-        Ok(status @ 200..=599) => Some(status),
-        _ => {
-            let at = table.place("status");
-            let message = format!("is {status}, expected 200 to 599");
-            table.findings.error(&at, message, None);
-            None
-        }
+    if let Ok(status @ 200..=599) = u16::try_from(status) {
+        return Some(status);
     }
+    let at = table.place("status");
+    let message = format!("is {status}, expected 200 to 599");
+    table.findings.error(&at, message, None);
+    None
 }
 
 /// After how many tokens it comes.

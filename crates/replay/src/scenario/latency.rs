@@ -42,9 +42,10 @@ fn read_table(table: &mut TableReader<'_, '_>) -> Option<Latency> {
     let (one, other) = (found.next(), found.next());
     if one.is_none() || other.is_some() {
         let at = table.scope().place.clone();
-        let message = "is no distribution: expected median_ms and p99_ms; from_ms, to_ms and over_ms; \
+        let message =
+            "is no distribution: expected median_ms and p99_ms; from_ms, to_ms and over_ms; \
                        base_ms and peak_ms; or body_ms, tail_ms and share"
-            .to_owned();
+                .to_owned();
         table.findings.error(&at, message, None);
     }
     one
@@ -53,4 +54,3 @@ fn read_table(table: &mut TableReader<'_, '_>) -> Option<Latency> {
 fn both<A, B>(a: Option<A>, b: Option<B>) -> Option<(A, B)> {
     a.zip(b)
 }
-

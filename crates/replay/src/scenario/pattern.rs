@@ -34,7 +34,9 @@ impl StepPattern {
                 .iter()
                 .enumerate()
                 .find(|(_, clause)| rest.starts_with(**clause))
-                .ok_or_else(|| format!("`{rest}` is neither `@ A..B`, `until A..B` nor `for A..B`"))?;
+                .ok_or_else(|| {
+                    format!("`{rest}` is neither `@ A..B`, `until A..B` nor `for A..B`")
+                })?;
             rest = &rest[clause.len()..];
             let (band, after) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
             bands[nth] = Some(span(band)?);

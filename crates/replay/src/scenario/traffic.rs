@@ -18,6 +18,10 @@ pub enum Output {
 }
 
 /// Requests of one kind.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "keys of a file, each a switch of its own"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// `role`; the only one where it is not said.
@@ -120,7 +124,10 @@ fn check(table: &mut TableReader<'_, '_>, traffic: &Traffic) {
         wrong("callers", "is 0: nobody asks");
     }
     if traffic.callers.is_some() && !traffic.every.is_zero() {
-        wrong("callers", "stands beside every_ms: one of the two says when they ask");
+        wrong(
+            "callers",
+            "stands beside every_ms: one of the two says when they ask",
+        );
     }
     if !traffic.read_pause.is_zero() && !traffic.stream {
         wrong("read_pause_ms", "only means something with stream = true");
@@ -137,12 +144,11 @@ pub(super) fn check_roles(
     for traffic in traffic {
         let mut roles = config.roles.keys();
         if traffic.role.is_empty() {
-            match (roles.next(), roles.next()) {
-                (Some(only), None) => traffic.role.clone_from(only),
-                _ => {
-                    let message = "role is missing: there are several".to_owned();
-                    table.findings.error(&at, message, None);
-                }
+            if let (Some(only), None) = (roles.next(), roles.next()) {
+                traffic.role.clone_from(only);
+            } else {
+                let message = "role is missing: there are several".to_owned();
+                table.findings.error(&at, message, None);
             }
         } else if !config.roles.contains_key(&traffic.role) {
             let how = nearest(&traffic.role, roles.map(String::as_str));

@@ -112,13 +112,9 @@ fn read_behaviour(table: &mut TableReader<'_, '_>, base: &Behaviour) -> Behaviou
 }
 
 /// Every model of a roster has a plan, and every plan a model.
-pub(super) fn check_models(
-    plans: &[ModelPlan],
-    config: &Config,
-    table: &mut TableReader<'_, '_>,
-) {
+pub(super) fn check_models(plans: &[ModelPlan], config: &Config, table: &mut TableReader<'_, '_>) {
     let at = table.place("upstream");
-    for plan in plans.iter() {
+    for plan in plans {
         if !config.models.contains_key(&plan.model) {
             let known = config.models.keys().map(ModelId::as_str);
             let how = nearest(plan.model.as_str(), known).map(|m| format!("did you mean `{m}`?"));

@@ -37,19 +37,71 @@ fn a_sound_file_is_taken() {
 #[test]
 fn what_is_wrong_is_named_by_line_and_key() {
     for (from, to, expected) in [
-        ("[[traffic]]", "[[trafic]]", "s.toml:14: trafic: unknown key; did you mean `traffic`?"),
-        ("[[traffic]]", "[[traffic]]\ncont = 3", "s.toml:15: traffic[0].cont: unknown key; did you mean `count`?"),
-        ("[[traffic]]", "[[traffic]]\nrole = \"agnt\"", "no role is named `agnt`; did you mean `agent`?"),
-        ("[[traffic]]", "[[traffic]]\ncallers = 2\nevery_ms = 10", "s.toml:15: traffic[0].callers: stands beside every_ms"),
-        ("acme/big\"]", "acme/bog\"]", "`acme/bog` is in no roster; did you mean `acme/big`?"),
-        ("first_token_ms = 100", "first_token_ms = { median_ms = 5 }", "is no distribution"),
-        ("first_token_ms = 100", "fault = { kind = \"stauts\" }", "`stauts` is not one of status,"),
-        ("first_token_ms = 100", "fault = { kind = \"cut_after\" }", "tokens is missing: this kind of fault needs it"),
-        ("first_token_ms = 100", "fault = { kind = \"hang\", status = 500 }", "fault.status: unknown key"),
-        ("p95_threshold_ms = 1500", "p95_treshold_ms = 1500", "p95_treshold_ms: unknown key; did you mean `p95_threshold_ms`?"),
-        ("outcome = \"ok\"", "total_ms = [5, 1]", "from 5 to 1 there is nothing; write the least first"),
-        ("outcome = \"ok\"", "steps = [\"attempt 0 first won @ soon\"]", "`soon` is no number of milliseconds"),
-        ("[[expect.trail]]\noutcome = \"ok\"", "[expect]", "expects nothing: it could not fail"),
+        (
+            "[[traffic]]",
+            "[[trafic]]",
+            "s.toml:14: trafic: unknown key; did you mean `traffic`?",
+        ),
+        (
+            "[[traffic]]",
+            "[[traffic]]\ncont = 3",
+            "s.toml:15: traffic[0].cont: unknown key; did you mean `count`?",
+        ),
+        (
+            "[[traffic]]",
+            "[[traffic]]\nrole = \"agnt\"",
+            "no role is named `agnt`; did you mean `agent`?",
+        ),
+        (
+            "[[traffic]]",
+            "[[traffic]]\ncallers = 2\nevery_ms = 10",
+            "s.toml:15: traffic[0].callers: stands beside every_ms",
+        ),
+        (
+            "acme/big\"]",
+            "acme/bog\"]",
+            "`acme/bog` is in no roster; did you mean `acme/big`?",
+        ),
+        (
+            "first_token_ms = 100",
+            "first_token_ms = { median_ms = 5 }",
+            "is no distribution",
+        ),
+        (
+            "first_token_ms = 100",
+            "fault = { kind = \"stauts\" }",
+            "`stauts` is not one of status,",
+        ),
+        (
+            "first_token_ms = 100",
+            "fault = { kind = \"cut_after\" }",
+            "tokens is missing: this kind of fault needs it",
+        ),
+        (
+            "first_token_ms = 100",
+            "fault = { kind = \"hang\", status = 500 }",
+            "fault.status: unknown key",
+        ),
+        (
+            "p95_threshold_ms = 1500",
+            "p95_treshold_ms = 1500",
+            "p95_treshold_ms: unknown key; did you mean `p95_threshold_ms`?",
+        ),
+        (
+            "outcome = \"ok\"",
+            "total_ms = [5, 1]",
+            "from 5 to 1 there is nothing; write the least first",
+        ),
+        (
+            "outcome = \"ok\"",
+            "steps = [\"attempt 0 first won @ soon\"]",
+            "`soon` is no number of milliseconds",
+        ),
+        (
+            "[[expect.trail]]\noutcome = \"ok\"",
+            "[expect]",
+            "expects nothing: it could not fail",
+        ),
         ("name = \"n\"", "name = \"\"", "s.toml:2: name: is missing"),
     ] {
         let told = told(from, to);

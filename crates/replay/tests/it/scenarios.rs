@@ -37,10 +37,7 @@ fn every_scenario_comes_out_as_it_says() {
     for path in &files {
         match play(path) {
             Ok(report) if report.holds() => {}
-            Ok(report) => wrong.push(format!(
-                "{}: {report}",
-                path.file_name().unwrap().display()
-            )),
+            Ok(report) => wrong.push(format!("{}: {report}", path.file_name().unwrap().display())),
             Err(message) => wrong.push(message),
         }
     }
