@@ -60,6 +60,9 @@ pub struct TraceContext {
 pub struct CallContext {
     /// The caller's own id of the request, for logs and headers.
     pub request_id: Option<Arc<str>>,
+    /// The caller's name for this request and its repetitions: a ticket is made of it
+    /// once, however often it comes.
+    pub idempotency_key: Option<Arc<str>>,
     /// The conversation, so that it stays on one model during a restoration.
     pub session: Option<Arc<str>>,
     /// The workflow run this call belongs to.

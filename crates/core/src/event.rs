@@ -1,6 +1,9 @@
 //! Everything worth telling, as one list.
 
-use crate::{AttemptKind, CallId, Class, Meta, ModelId, Refusal, TraceContext, Trail, Usage};
+use crate::{
+    AttemptKind, CallId, Class, Meta, ModelId, Refusal, TicketId, TicketState, TraceContext, Trail,
+    Usage,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -285,6 +288,29 @@ pub enum EventKind {
         tried: Vec<(ModelId, Class)>,
         /// Models refused, with the reason.
         refused: Vec<(ModelId, Refusal)>,
+    },
+    /// A ticket was accepted, tried again or brought to an end.
+    TicketChanged {
+        /// Which.
+        ticket: TicketId,
+        /// The role asked.
+        role: Arc<str>,
+        /// How it stands now.
+        state: TicketState,
+        /// Calls made for it so far, the one that led to it not counted.
+        attempts: u32,
+        /// Why it has no answer: a class, a refusal or `roster_exhausted`.
+        why: Option<&'static str>,
+    },
+    /// The ticket store failed; what it was asked is tried again, except for
+    /// accepting. An alert.
+    TicketStoreFailed {
+        /// The role asked.
+        role: Arc<str>,
+        /// `accept`, `claim` or `record`.
+        doing: &'static str,
+        /// What the store says.
+        error: String,
     },
     /// A call ends.
     CallEnded {

@@ -14,6 +14,7 @@ mod part;
 mod pieces;
 mod provider;
 mod stream;
+mod ticket;
 mod tokens;
 mod trail;
 
@@ -33,6 +34,10 @@ pub use crate::part::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 pub use crate::pieces::{delta_of, events_of};
 pub use crate::provider::{EventStream, Provider, ProviderCall};
 pub use crate::stream::{Accumulator, Delta, StreamEvent};
+pub use crate::ticket::{
+    Accepted, Claimed, InvalidTicketId, Ticket, TicketCause, TicketDraft, TicketError, TicketId,
+    TicketOutcome, TicketState, TicketStore, Wanted,
+};
 pub use crate::tokens::estimated_tokens;
 pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};
 

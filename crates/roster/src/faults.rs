@@ -32,6 +32,7 @@ impl RolePolicy {
         retry_faults(&self.retry, &mut faults);
         restore_faults(&self.restore, &mut faults);
         self.degraded.faults(&mut faults);
+        self.queue.add_faults(&mut faults);
         faults.0
     }
 
@@ -240,13 +241,18 @@ impl Faults {
 
     /// A time that must be at least 1 ms and at most a day.
     pub(crate) fn span(&mut self, key: &'static str, value: Duration) {
-        if value < Duration::from_millis(1) || value > LONGEST {
+        self.span_to(key, value, LONGEST);
+    }
+
+    /// A time that must be at least 1 ms and at most `longest`.
+    pub(crate) fn span_to(&mut self, key: &'static str, value: Duration, longest: Duration) {
+        if value < Duration::from_millis(1) || value > longest {
             self.add(
                 key,
                 format!(
                     "is {} ms, expected 1 to {}",
                     value.as_millis(),
-                    LONGEST.as_millis()
+                    longest.as_millis()
                 ),
             );
         }
@@ -347,6 +353,21 @@ mod tests {
         );
         assert_eq!(fault(|p| p.retry.transient = 20), None);
         assert_eq!(fault(|p| p.retry.transient = 21), Some("retry.transient"));
+        assert_eq!(fault(|p| p.queue.max_age = day * 30), None);
+        assert_eq!(
+            fault(|p| p.queue.max_age = day * 31),
+            Some("queue.max_age_ms")
+        );
+        assert_eq!(fault(|p| p.queue.max_attempts = Some(1)), None);
+        assert_eq!(
+            fault(|p| p.queue.max_attempts = Some(0)),
+            Some("queue.max_attempts")
+        );
+        assert_eq!(fault(|p| p.queue.cap = day * 2), Some("queue.cap_ms"));
+        assert_eq!(
+            fault(|p| p.queue.base = p.queue.cap + p.queue.cap),
+            Some("queue.cap_ms")
+        );
     }
 
     #[test]

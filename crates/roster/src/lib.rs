@@ -9,6 +9,7 @@ mod load;
 mod model;
 mod policy;
 mod provider;
+mod queue;
 mod rules;
 mod written;
 
@@ -24,5 +25,6 @@ pub use crate::policy::{
 pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,
 };
+pub use crate::queue::{OnExhausted, QueuePolicy};
 pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};

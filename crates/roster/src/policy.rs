@@ -5,6 +5,7 @@ use std::time::Duration;
 use evenkeel_core::Clocks;
 
 use crate::degraded::DegradedPolicy;
+use crate::queue::{OnExhausted, QueuePolicy};
 
 /// A policy that contradicts itself or lies outside a key's range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -247,6 +248,10 @@ pub struct RolePolicy {
     pub on_content_filter: OnContentFilter,
     /// `on_degraded_input` and its neighbours.
     pub degraded: DegradedPolicy,
+    /// `on_exhausted`.
+    pub on_exhausted: OnExhausted,
+    /// `queue`: how tickets are retried.
+    pub queue: QueuePolicy,
     /// `min_tokens_per_s`: a stream slower than this over the last `stall_ms` stalls; 0 is off.
     pub min_tokens_per_s: f64,
     /// `requalify_after_days`: a score older than this is stale.
@@ -288,6 +293,8 @@ impl RolePolicy {
             restore: RestorePolicy::default(),
             on_content_filter: OnContentFilter::Stop,
             degraded: DegradedPolicy::default(),
+            on_exhausted: OnExhausted::Error,
+            queue: QueuePolicy::default(),
             min_tokens_per_s: 0.0,
             requalify_after_days: 90,
             min_schema_compliance: 0.95,

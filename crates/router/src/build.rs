@@ -9,17 +9,18 @@ use crate::router::{Inner, Router};
 use crate::rung::{Measure, Rung, limits};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
+use crate::tickets::Worker;
 use evenkeel_breaker::{
     Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
 };
 use evenkeel_core::{
-    Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock,
+    Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock, TicketStore,
 };
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
 use evenkeel_prompts::{ModelCounter, PromptSet};
 use evenkeel_roster::{
-    BreakerPolicy, Config, Dialect, ModelConfig, PolicyError, ProviderConfig, RoleConfig,
-    RolePolicy, RungConfig,
+    BreakerPolicy, Config, Dialect, ModelConfig, OnExhausted, PolicyError, ProviderConfig,
+    RoleConfig, RolePolicy, RungConfig,
 };
 use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
 use std::collections::{BTreeMap, HashMap};
@@ -46,6 +47,9 @@ pub enum BuildError {
     /// A role without rungs.
     #[error("role `{0}` has no model")]
     EmptyRoster(String),
+    /// A role that keeps calls, and nowhere to keep them.
+    #[error("role `{0}` keeps calls that nobody could answer, and no ticket store was given")]
+    NoTicketStore(String),
     /// A policy that contradicts itself.
     #[error("role `{role}`")]
     Policy {
@@ -84,7 +88,18 @@ pub struct RouterBuilder<'a> {
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     prompts: PromptSet,
+    tickets: Tickets,
     seed: u64,
+}
+
+/// Where calls are kept that nobody could answer.
+#[derive(Debug)]
+enum Tickets {
+    /// Nowhere: a role that wants to is refused.
+    None,
+    /// Nowhere, and that is meant.
+    Off,
+    Kept(Arc<dyn TicketStore>),
 }
 
 impl<'a> RouterBuilder<'a> {
@@ -95,6 +110,7 @@ impl<'a> RouterBuilder<'a> {
             observer: Arc::new(NoObserver),
             clock: Arc::new(SystemClock),
             prompts: PromptSet::default(),
+            tickets: Tickets::None,
             seed: 0,
         }
     }
@@ -124,13 +140,28 @@ impl<'a> RouterBuilder<'a> {
         self
     }
 
+    /// Where calls are kept that nobody could answer, for the roles whose policy
+    /// says so. The router works on every ticket of its roles in the store.
+    pub fn tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
+        self.tickets = Tickets::Kept(store);
+        self
+    }
+
+    /// Keeps no calls, whatever the policies say: for a router that is looked at
+    /// and not asked.
+    pub fn without_tickets(mut self) -> Self {
+        self.tickets = Tickets::Off;
+        self
+    }
+
     /// Seed of every jitter; 0 by default. Give each process its own.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Builds the router and starts its prober on the current runtime.
+    /// Builds the router and starts its prober on the current runtime, and the work
+    /// on tickets where there is a store.
     ///
     /// # Errors
     /// [`BuildError`] where the configuration contradicts itself or a provider is missing.
@@ -156,6 +187,12 @@ impl<'a> RouterBuilder<'a> {
             seeds: fastrand::Rng::with_seed(self.seed),
             now: now(),
         };
+        if let Tickets::None = self.tickets {
+            let keeps = |role: &&RoleConfig| role.policy.on_exhausted != OnExhausted::Error;
+            if let Some(role) = self.config.roles.values().find(keeps) {
+                return Err(BuildError::NoTicketStore(role.name.clone()));
+            }
+        }
         let models = assembly.models()?;
         let mut roles = BTreeMap::new();
         for (name, config) in &self.config.roles {
@@ -173,9 +210,19 @@ impl<'a> RouterBuilder<'a> {
             unit.clone(),
         );
         around.tasks.spawn(prober.run(stop.clone()));
+        let tickets = match self.tickets {
+            Tickets::Kept(store) => Some(store),
+            Tickets::None | Tickets::Off => None,
+        };
+        if let Some(store) = &tickets {
+            let own = roles.values().cloned().collect();
+            let worker = Worker::new(own, unit.clone(), store.clone());
+            around.tasks.spawn(worker.run(stop.clone()));
+        }
         Ok(Router::new(Inner {
             roles,
             unit,
+            tickets,
             tasks: around.tasks,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,

@@ -1,6 +1,6 @@
 //! How a call that got no answer ended.
 
-use evenkeel_core::{Class, Failure, ModelId, Refusal, Trail};
+use evenkeel_core::{Class, Failure, ModelId, Refusal, TicketError, TicketId, TicketState, Trail};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +37,23 @@ pub enum CallErrorKind {
         min_capability_score: f64,
         /// `degraded_below`: least capability that the role takes.
         below: f64,
+    },
+    /// The call was kept and is asked again until something answers.
+    Queued {
+        /// Its ticket.
+        ticket: TicketId,
+        /// How the ticket stands: open, unless the caller's idempotency key
+        /// gave one that has come to its end meanwhile.
+        state: TicketState,
+        /// Why there is no answer now.
+        cause: Box<CallErrorKind>,
+    },
+    /// The call should have been kept and could not be.
+    NotKept {
+        /// Why not.
+        error: TicketError,
+        /// Why there is no answer.
+        cause: Box<CallErrorKind>,
     },
 }
 
@@ -86,6 +103,7 @@ impl CallErrorKind {
                 RungEndKind::Failed(class) => Some(class),
                 RungEndKind::Refused(_) => None,
             }),
+            Self::Queued { cause, .. } | Self::NotKept { cause, .. } => cause.class(),
         }
     }
 }
@@ -119,6 +137,8 @@ impl fmt::Display for CallErrorKind {
                 }
                 Ok(())
             }
+            Self::Queued { ticket, cause, .. } => write!(f, "kept as ticket {ticket}: {cause}"),
+            Self::NotKept { error, cause } => write!(f, "{cause}; not kept: {error}"),
         }
     }
 }
@@ -133,6 +153,7 @@ impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             CallErrorKind::Failed(failure) => Some(failure),
+            CallErrorKind::NotKept { error, .. } => Some(error),
             _ => None,
         }
     }

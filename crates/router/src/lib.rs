@@ -18,6 +18,7 @@ mod rung;
 mod state;
 mod surroundings;
 mod tailor;
+mod tickets;
 mod withheld;
 
 pub use crate::answer::{Answer, AnswerStream};

@@ -7,7 +7,8 @@ use crate::drive::{Won, drive, now};
 use crate::error::{CallError, CallErrorKind};
 use crate::role::Role;
 use crate::state::{RoleState, RouterState};
-use evenkeel_core::{CallContext, ChatRequest, Trail};
+use crate::tickets::Keep;
+use evenkeel_core::{CallContext, ChatRequest, TicketStore, Trail};
 use evenkeel_roster::Config;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,8 @@ pub struct Router(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) roles: BTreeMap<String, Arc<Role>>,
     pub(crate) unit: Unit,
+    /// None where no role keeps calls.
+    pub(crate) tickets: Option<Arc<dyn TicketStore>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) _stop_on_drop: DropGuard,
@@ -56,7 +59,8 @@ impl Router {
     /// Cancel safe: dropping the future closes every upstream connection of the call.
     ///
     /// # Errors
-    /// [`CallError`] where no model of the roster could answer in time.
+    /// [`CallError`] where no model of the roster could answer in time. Where the
+    /// role keeps such calls it says by which ticket.
     pub async fn complete(
         &self,
         role: &str,
@@ -75,6 +79,8 @@ impl Router {
     ///
     /// # Errors
     /// [`CallError`] where no model of the roster came to its commit point in time.
+    /// Where the role keeps such calls it says by which ticket; what a ticket is
+    /// answered with is whole.
     pub async fn stream(
         &self,
         role: &str,
@@ -102,7 +108,11 @@ impl Router {
         };
         let unit = self.0.unit.clone();
         let call = Call::new(role.clone(), request, context, mode, unit, now());
-        Box::pin(drive(call, mode)).await
+        let keep = Keep::of(&call, &self.0.unit, self.0.tickets.as_ref());
+        match (Box::pin(drive(call, mode)).await, keep) {
+            (Err(error), Some(keep)) => Err(Box::pin(keep.after(error)).await),
+            (ended, _) => ended,
+        }
     }
 
     /// Which rung a request of `role` would go to now, and why each other
@@ -122,8 +132,9 @@ impl Router {
         }
     }
 
-    /// Ends the prober and waits for attempts that are still being measured
-    /// (at most until their T95). Calls under way are not touched.
+    /// Ends the prober and the work on tickets, and waits for attempts that are
+    /// still being measured (at most until their T95). Calls under way are not
+    /// touched; those for tickets are dropped, and their tickets stay due.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();

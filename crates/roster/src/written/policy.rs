@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::degraded::read_degraded;
+use super::queue::read_exhausted;
 use crate::policy::{
     Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy,
     RolePolicy, Signal, StreamValidation,
@@ -122,6 +123,7 @@ pub(crate) fn read_policy<'a>(
     table.within("hedge", |t| read_hedge(t, &mut policy.hedge));
     table.within("retry", |t| read_retry(t, &mut policy.retry));
     table.within("restore", |t| read_restore(t, &mut policy.restore));
+    read_exhausted(table, policy);
     written.layers.push(table.scope().clone());
     written
 }

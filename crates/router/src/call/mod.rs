@@ -172,6 +172,11 @@ impl Call {
         call
     }
 
+    /// Whether the request may be asked again after an upstream has taken it.
+    pub(crate) fn is_replayable(&self) -> bool {
+        self.replayable
+    }
+
     fn tell(&self, now: Instant, kind: EventKind) {
         self.role.around.tell(now, Some(self.id), kind);
     }

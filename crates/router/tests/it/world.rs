@@ -2,14 +2,14 @@
 
 use evenkeel_chaos::{Behaviour, Latency, Simulated, Stats};
 use evenkeel_core::{
-    CallContext, ChatRequest, ClockOverrides, Event, EventKind, ModelId, Observer, Provider, Trail,
-    TrailStep,
+    CallContext, ChatRequest, ClockOverrides, Event, EventKind, ModelId, Observer, Provider,
+    TicketStore, Trail, TrailStep,
 };
 use evenkeel_roster::{
     Config, Dialect, ModelConfig, ProviderConfig, RetryBudgetPolicy, RoleConfig, RolePolicy,
     RungConfig, ServerConfig,
 };
-use evenkeel_router::{Answer, AnswerStream, CallError, Router};
+use evenkeel_router::{Answer, AnswerStream, BuildError, CallError, Router};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Of each provider.
     pub(crate) retry_budget: RetryBudgetPolicy,
+    /// Where calls are kept that nobody could answer.
+    pub(crate) tickets: Option<Arc<dyn TicketStore>>,
 }
 
 pub(crate) fn model_id(rung: usize) -> ModelId {
@@ -111,6 +113,7 @@ impl Plan {
             provider: Box::new(|_, simulated| Arc::new(simulated)),
             seed: 42,
             retry_budget: RetryBudgetPolicy::default(),
+            tickets: None,
         }
     }
 
@@ -147,7 +150,16 @@ impl Plan {
         self
     }
 
+    pub(crate) fn tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
+        self.tickets = Some(store);
+        self
+    }
+
     pub(crate) fn build(self) -> World {
+        self.try_build().unwrap()
+    }
+
+    pub(crate) fn try_build(self) -> Result<World, BuildError> {
         let mut provider_configs = BTreeMap::new();
         let mut rungs = Vec::new();
         let mut models = BTreeMap::new();
@@ -188,11 +200,14 @@ impl Plan {
         for (i, provider) in providers.iter().enumerate() {
             builder = builder.provider(&format!("p{i}"), (self.provider)(i, provider.clone()));
         }
-        World {
-            router: builder.build().unwrap(),
+        if let Some(store) = self.tickets {
+            builder = builder.tickets(store);
+        }
+        Ok(World {
+            router: builder.build()?,
             memory,
             providers,
-        }
+        })
     }
 }
 
