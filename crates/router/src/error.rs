@@ -46,14 +46,14 @@ pub enum CallErrorKind {
         /// gave one that has come to its end meanwhile.
         state: TicketState,
         /// Why there is no answer now.
-        cause: Box<CallErrorKind>,
+        cause: Box<Self>,
     },
     /// The call should have been kept and could not be.
     NotKept {
         /// Why not.
         error: TicketError,
         /// Why there is no answer.
-        cause: Box<CallErrorKind>,
+        cause: Box<Self>,
     },
 }
 
