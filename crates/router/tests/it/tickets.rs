@@ -63,7 +63,7 @@ async fn until(shelf: &Shelf, is: impl Fn(&Row) -> bool) -> Row {
 #[tokio::test(start_paused = true)]
 async fn a_role_that_wants_errors_gets_errors() {
     let (world, shelf) = keeping(vec![down(), down()], |p| {
-        p.on_exhausted = OnExhausted::Error
+        p.on_exhausted = OnExhausted::Error;
     });
     let error = world.ask().await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Exhausted(_)), "{error}");
