@@ -33,3 +33,31 @@ pub(crate) const fn unit(seed: u64, index: u64) -> f64 {
     let high = (z >> 11) as f64;
     high * STEP
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jitter_of_zero_to_one_spreads_evenly_around_the_span() {
+        let second = Duration::from_secs(1);
+        let at = |unit| spread(second, 0.1, unit).as_secs_f64();
+        for (unit, expected) in [(0.0, 0.9), (0.25, 0.95), (0.5, 1.0), (1.0, 1.1)] {
+            assert!((at(unit) - expected).abs() < 1e-9, "{unit}: {}", at(unit));
+        }
+    }
+
+    /// The first outputs of the published `SplitMix64` for the seed 1234567.
+    #[test]
+    fn the_numbers_are_those_of_the_published_generator() {
+        let published = [
+            6_457_827_717_110_365_317_u64,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        for (index, whole) in (1..).zip(published) {
+            let expected = (whole >> 11) as f64 / (1_u64 << 53) as f64;
+            assert_eq!(unit(1_234_567, index).to_bits(), expected.to_bits());
+        }
+    }
+}

@@ -162,6 +162,39 @@ mod tests {
     }
 
     #[test]
+    fn evidence_of_an_earlier_generation_changes_nothing() {
+        let spike = Spike::new();
+        for _ in 0..5 {
+            spike.step(2, true);
+        }
+        assert!(spike.raised(2) && !spike.raised(1));
+        spike.step(1, false);
+        spike.restart(1);
+        assert!(spike.raised(2));
+        // Its own beginning, told late, takes nothing of it away.
+        spike.restart(2);
+        assert!(spike.raised(2));
+    }
+
+    #[test]
+    fn a_later_generation_starts_at_nothing() {
+        let spike = Spike::new();
+        for _ in 0..5 {
+            spike.step(1, true);
+        }
+        spike.restart(2);
+        // What comes late for the generation before is dropped.
+        spike.step(1, true);
+        assert!(!spike.raised(1) && !spike.raised(2));
+        for _ in 0..4 {
+            spike.step(2, true);
+        }
+        assert!(!spike.raised(2));
+        spike.step(2, true);
+        assert!(spike.raised(2));
+    }
+
+    #[test]
     fn the_word_holds_the_cap() {
         let score = Score {
             value: CAP,
