@@ -210,6 +210,10 @@ pub struct Failure {
     /// True where a [`Class::BadRequest`] says that this model lacks what the
     /// request needs (tools, images, schema, a parameter): another may have it.
     pub capability_gap: bool,
+    /// True where a [`Class::BadRequest`] refuses what this side wrote and the
+    /// caller did not say so, and the provider has learned to write it otherwise:
+    /// the same model may be asked once more.
+    pub own_words: bool,
     /// The error below, where there is one.
     #[source]
     pub source: Option<BoxError>,
@@ -229,6 +233,7 @@ impl Failure {
             message: message.into(),
             same_model_may_help: true,
             capability_gap: false,
+            own_words: false,
             source: None,
         }
     }

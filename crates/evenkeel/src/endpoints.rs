@@ -112,6 +112,7 @@ fn models(config: &ProviderConfig, all: &Config) -> BTreeMap<String, ModelOption
         let options = ModelOptions {
             api_version: wire.api_version.clone(),
             fixed_sampling: wire.fixed_sampling,
+            stream_usage: wire.stream_usage,
             reasoning: wire.reasoning.map(|control| match control {
                 ReasoningControl::None => WireReasoning::None,
                 ReasoningControl::Budget => WireReasoning::Budget,

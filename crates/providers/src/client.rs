@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::stream::{Content, Events, own_name};
 use crate::transport::Transport;
 use crate::wire::classify::{Reply, classify};
+use crate::wire::openai::Unwanted;
 use crate::wire::{Encoded, EventDecoder, Server, StreamLimits};
 use bytes::Bytes;
 use evenkeel_core::{
@@ -25,8 +26,9 @@ use http::uri::Scheme;
 use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Headers that decide how a message is read, or that this client sets itself.
 const OWN_HEADERS: [HeaderName; 11] = [
@@ -42,6 +44,9 @@ const OWN_HEADERS: [HeaderName; 11] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
+
+/// Models that the client remembers refusals of; a roster has fewer.
+const MAX_LEARNED: usize = 1024;
 
 /// A client of one endpoint, in the endpoint's dialect.
 ///
@@ -59,6 +64,8 @@ pub struct Client {
     /// Sent with every request.
     headers: HeaderMap,
     models: BTreeMap<String, ModelOptions>,
+    /// What models have refused of that which the caller did not say so.
+    unwanted: Mutex<BTreeMap<String, Unwanted>>,
     clock: Arc<dyn Clock>,
     limits: Limits,
     propagate: bool,
@@ -113,6 +120,7 @@ impl Client {
             key_header,
             headers,
             models,
+            unwanted: Mutex::default(),
             endpoint,
             clock: options.clock,
             limits: options.limits,
@@ -144,13 +152,14 @@ impl Client {
             options: &options,
             model_in_path: self.endpoint.names_model(),
             at_vertex: self.endpoint.is_vertex(),
+            unwanted: self.unwanted(&call.model, &options),
         };
         let Encoded {
-            body,
+            body: asked_for,
             adapted,
             tool_names,
         } = self.dialect.encode(&asked);
-        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+        let mut request = Request::new(Full::new(Bytes::from(asked_for.to_string())));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.endpoint.uri(&call.model, stream)?;
         self.put_headers(&mut request, call, &asked, key.as_ref())?;
@@ -179,7 +188,35 @@ impl Client {
             .with_headers(&answer.headers)
             .at(self.clock.now())
             .with_key(answer.key.as_ref());
-        Err(classify(&reply))
+        let mut failure = classify(&reply);
+        failure.own_words = self.learn(&asked, &failure, &asked_for);
+        Err(failure)
+    }
+
+    /// Remembers what the model refused of that which the caller did not say
+    /// so. False where it refused something else.
+    fn learn(&self, asked: &Asked<'_>, refusal: &Failure, asked_for: &Value) -> bool {
+        let learned = asked.unwanted.learned(refusal, asked_for);
+        if let Some(learned) = learned {
+            let mut unwanted = self.lock_unwanted();
+            if unwanted.len() < MAX_LEARNED || unwanted.contains_key(asked.model) {
+                unwanted.insert(asked.model.to_owned(), learned);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What the model has refused so far.
+    fn unwanted(&self, model: &str, options: &ModelOptions) -> Unwanted {
+        let learned = self.lock_unwanted().get(model).copied();
+        let mut unwanted = learned.unwrap_or_default();
+        unwanted.stream_options |= options.stream_usage == Some(false);
+        unwanted
+    }
+
+    fn lock_unwanted(&self) -> MutexGuard<'_, BTreeMap<String, Unwanted>> {
+        self.unwanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a model: its own entry, else what holds for all.

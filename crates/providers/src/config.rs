@@ -101,6 +101,9 @@ pub struct ModelOptions {
     pub api_version: Option<String>,
     /// Whether it refuses temperature and the like, as reasoning models do.
     pub fixed_sampling: bool,
+    /// Whether its streams are asked for their usage, where the dialect has them
+    /// asked (`OpenAI`'s); none: as is usual.
+    pub stream_usage: Option<bool>,
     /// Most tokens it can answer with, where known.
     pub max_output_tokens: Option<u64>,
     /// Whether it goes on from a final assistant message, where known.

@@ -38,6 +38,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) model_in_path: bool,
     /// Whether it is asked at Vertex AI.
     pub(crate) at_vertex: bool,
+    /// What the model has refused so far of that which is not the caller's.
+    pub(crate) unwanted: openai::Unwanted,
 }
 
 /// The rest of an address, behind the base.
@@ -158,6 +160,7 @@ impl Dialect {
                     server: Some(asked.server),
                     fixed_sampling: options.fixed_sampling,
                     model_in_path: asked.model_in_path,
+                    unwanted: asked.unwanted,
                 };
                 openai::encode_request(request, model, stream, &options)
             }
@@ -265,6 +268,7 @@ mod tests {
             options,
             model_in_path: false,
             at_vertex: false,
+            unwanted: openai::Unwanted::default(),
         };
         dialect.encode(&asked).body
     }

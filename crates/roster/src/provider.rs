@@ -104,6 +104,9 @@ pub struct WireConfig {
     pub api_version: Option<String>,
     /// `fixed_sampling`: it refuses temperature and the like.
     pub fixed_sampling: bool,
+    /// `stream_usage`: whether its streams are asked for their usage (dialect
+    /// `openai`); `None`: they are, until it refuses.
+    pub stream_usage: Option<bool>,
     /// `reasoning`: how it is told to reason; `None`: as is usual for its name.
     pub reasoning: Option<ReasoningControl>,
 }

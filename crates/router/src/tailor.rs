@@ -29,6 +29,8 @@ pub(crate) struct Place<'a> {
     pub(crate) role: &'a str,
     pub(crate) model: &'a ModelHealth,
     pub(crate) mode: Mode,
+    /// Whether schemas are put in the words that every provider takes.
+    pub(crate) core_only: bool,
 }
 
 /// A request as a rung is asked it, and the way back from its answer.
@@ -89,9 +91,11 @@ impl Tailoring {
         let mut turns_answer = false;
         let mut back = None;
         if tailored.output != Output::Text || !tailored.tools.is_empty() {
+            let mut support = at.model.support;
+            support.core_only |= at.core_only;
             let adapted = self
                 .adapter
-                .adapt(&tailored, at.model.support)
+                .adapt(&tailored, support)
                 .map_err(|_| Refusal::Lacks("schema"))?;
             adapted.apply(tailored.to_mut());
             must_be_valid = adapted.holds_answer();

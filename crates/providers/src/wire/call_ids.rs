@@ -127,6 +127,24 @@ mod tests {
         assert!(!rewrite(&mut messages, |id| id.len() == 9, make));
     }
 
+    /// Case C128: ids that fit stay, the others become what Mistral takes, each
+    /// its own and the same on every turn.
+    #[test]
+    fn ids_that_mistral_refuses_become_such_that_it_takes() {
+        let written = ["callQ7w2ZxLm0PaV83kd_long_form", "turn1_0", "abc123XYZ"];
+        let fits = |id: &str| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        let make = |id: &str, attempt| base62(id, attempt, 9);
+        let mut first = turn(&written);
+        assert!(rewrite(&mut first, fits, make));
+        let sent = ids(&first[0]);
+        assert!(sent.iter().all(|id| fits(id)), "{sent:?}");
+        assert!(sent[0] != sent[1] && sent[2] == "abc123XYZ");
+        assert_eq!(sent, ids(&first[1]));
+        let mut again = turn(&written);
+        rewrite(&mut again, fits, make);
+        assert_eq!(ids(&again[0]), sent);
+    }
+
     #[test]
     fn an_id_always_becomes_the_same_nine_characters() {
         let id = base62("call_0123456789abcdef", 0, 9);

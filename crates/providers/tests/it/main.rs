@@ -17,6 +17,7 @@ mod client_access;
 mod client_answers;
 mod client_bounds;
 mod client_faults;
+mod client_own_words;
 mod fixtures;
 mod gemini_answers;
 mod gemini_bad_input;

@@ -380,3 +380,30 @@ fn a_whole_answer_without_a_finish_reason_is_not_finished() {
     assert_eq!(read(json!("stop")).unwrap().finish, Finish::Stop);
     assert_eq!(read(json!("novel")).unwrap().finish, Finish::Unknown);
 }
+
+/// Case C097.
+#[test]
+fn a_character_cut_by_reads_is_one_character() {
+    let head = "data: {\"id\":\"s1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\
+                \"choices\":[{\"index\":0,\"delta\":{\"content\":\"";
+    let bytes = [
+        head.as_bytes(),
+        "\u{4f60}\u{597d}\u{1f642}".as_bytes(),
+        b"\"},\"finish_reason\":null}]}\n\n",
+        end("stop").as_bytes(),
+    ]
+    .concat();
+    for read in 1..=bytes.len() {
+        let mut decoder = StreamDecoder::new(Server::Compatible);
+        let mut whole = Accumulator::default();
+        let events = bytes.chunks(read).flat_map(|piece| decoder.push(piece));
+        let events: Vec<_> = events.collect();
+        for event in events.into_iter().chain(decoder.finish()) {
+            whole.push(&event.unwrap());
+        }
+        assert_eq!(
+            whole.finish().unwrap().plain_text(),
+            "\u{4f60}\u{597d}\u{1f642}"
+        );
+    }
+}

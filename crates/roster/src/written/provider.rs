@@ -186,6 +186,7 @@ fn read_model(
     if !is_simulated {
         wire.api_version = read_version(&mut table, provider.dialect, provider.server);
         assign(&mut wire.fixed_sampling, table.flag("fixed_sampling"));
+        wire.stream_usage = table.flag("stream_usage");
         let ways = [
             ("none", ReasoningControl::None),
             ("budget", ReasoningControl::Budget),

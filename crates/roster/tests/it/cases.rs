@@ -258,7 +258,7 @@ preset = 'groq'
 headers = { X-Title = 'harbour' }
 proxy = 'http://proxy.test:3128'
 connections = { max = 8, idle_ms = 9000 }
-models.m = { fixed_sampling = true }
+models.m = { fixed_sampling = true, stream_usage = false }
 [providers.near]
 preset = 'vllm'
 base_url = 'http://gpu-1:8000/v1'
@@ -291,6 +291,7 @@ api_key = 'k-azure'
     assert_eq!(fast.headers["x-title"].expose_secret(), "harbour");
     assert_eq!(fast.connections.max, Some(8));
     assert!(fast.models["m"].fixed_sampling);
+    assert_eq!(fast.models["m"].stream_usage, Some(false));
     let shown = format!("{fast:?}");
     assert!(!shown.contains("harbour") && !shown.contains("gsk-usual"));
     let near = &providers["near"];

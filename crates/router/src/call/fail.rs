@@ -31,14 +31,14 @@ impl Call {
         if self.any_running() {
             // The race goes on: a hedge is replaced, a first attempt is not.
             if hedge_of.is_some()
-                && self.another_may_help(&failure)
+                && self.another_may_help(index, &failure)
                 && let Some(next) = self.start_next(AttemptKind::Failover, now)
             {
                 self.attempts[next].hedge_of = hedge_of;
             }
             return;
         }
-        if !self.another_may_help(&failure) {
+        if !self.another_may_help(index, &failure) {
             self.last_failure = Some(failure.clone());
             self.fail(CallErrorKind::Failed(failure), now);
         } else if failure.class == Class::ContextWindow {
@@ -48,7 +48,7 @@ impl Call {
             {
                 self.go_on(AttemptKind::Failover, now);
             }
-        } else if !self.retry(index, rung, &failure, now) {
+        } else if !self.reword(index, &failure, now) && !self.retry(index, rung, &failure, now) {
             self.last_failure = Some(failure);
             self.go_on(AttemptKind::Failover, now);
         }
@@ -106,7 +106,7 @@ impl Call {
     }
 
     /// Whether any further attempt, on whichever rung, may mend the failure.
-    fn another_may_help(&self, failure: &Failure) -> bool {
+    fn another_may_help(&self, index: usize, failure: &Failure) -> bool {
         let accepted = matches!(
             failure.class,
             Class::Transient | Class::Malformed | Class::Semantic
@@ -116,7 +116,11 @@ impl Call {
             return false;
         }
         match failure.class {
-            Class::BadRequest => failure.capability_gap,
+            Class::BadRequest => {
+                failure.capability_gap
+                    || failure.own_words
+                    || self.refuses_our_schema(index, failure)
+            }
             Class::ContentFilter => self.role.policy.on_content_filter == OnContentFilter::Next,
             Class::Cancelled => false,
             Class::Transient
@@ -145,6 +149,8 @@ impl Call {
             Class::Overloaded => retry.overloaded,
             Class::Malformed => retry.malformed,
             Class::Semantic => retry.semantic,
+            // Once, in other words than those it refused.
+            Class::BadRequest => u32::from(failure.own_words),
             Class::QuotaExhausted
             | Class::Unreachable
             | Class::Timeout
@@ -152,7 +158,6 @@ impl Call {
             | Class::ContentFilter
             | Class::Auth
             | Class::ModelGone
-            | Class::BadRequest
             | Class::Cancelled => 0,
         }
     }
@@ -168,9 +173,12 @@ impl Call {
             base: policy.base,
             cap: policy.cap,
         };
-        let wait = backoff
-            .delay(made + 1, (self.unit.0)())
-            .max(failure.retry_after.unwrap_or(Duration::ZERO));
+        let wait = if failure.own_words {
+            Duration::ZERO
+        } else {
+            backoff.delay(made + 1, (self.unit.0)())
+        };
+        let wait = wait.max(failure.retry_after.unwrap_or(Duration::ZERO));
         let patience = self.patience_of_retry(index, rung, now);
         if !self.wait_fits(rung, wait, patience, now) {
             return false;

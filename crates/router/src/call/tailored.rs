@@ -3,7 +3,7 @@
 use super::Call;
 use super::attempt::Planned;
 use crate::tailor::{Place, Tailored, Tailoring, check_demand, is_plain};
-use evenkeel_core::{AttemptKind, ChatRequest, ChatResponse, Failure, Refusal, TrailStep};
+use evenkeel_core::{AttemptKind, ChatRequest, ChatResponse, Class, Failure, Refusal, TrailStep};
 use evenkeel_prompts::Mode;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -16,6 +16,9 @@ pub(super) struct ByRung {
     requests: Vec<OnceLock<Result<Arc<Tailored>, Refusal>>>,
     /// Whether the rung's window has refused it once and it was cut further.
     cut_again: Vec<bool>,
+    /// Whether the rung's provider has refused our words for a schema, and it
+    /// is asked in those that every provider takes.
+    reworded: Vec<bool>,
     /// The request of the next retry, after an answer that was not valid.
     repair: Vec<Option<ChatRequest>>,
 }
@@ -26,6 +29,7 @@ impl ByRung {
             is_plain: is_plain(request),
             requests: (0..rungs).map(|_| OnceLock::new()).collect(),
             cut_again: vec![false; rungs],
+            reworded: vec![false; rungs],
             repair: vec![None; rungs],
         }
     }
@@ -44,6 +48,7 @@ impl Call {
             role: &self.role.name,
             model: &at.model,
             mode: if simple { Mode::Simple } else { Mode::Full },
+            core_only: self.tailoring.reworded[rung],
         };
         let variables = &self.context.prompt_variables;
         self.role
@@ -166,6 +171,43 @@ impl Call {
         }
     }
 
+    /// Whether a refusal is about a schema that went out in other words than the
+    /// caller's.
+    pub(super) fn refuses_our_schema(&self, index: usize, failure: &Failure) -> bool {
+        failure.class == Class::BadRequest
+            && self.attempts[index].tailored.holds_answer
+            && names_schema(failure)
+    }
+
+    /// Asks a rung that refused a schema of ours again, in the words that every
+    /// provider takes. Once per rung.
+    pub(super) fn reword(&mut self, index: usize, failure: &Failure, now: Instant) -> bool {
+        let rung = self.attempts[index].rung;
+        let again = self.refuses_our_schema(index, failure)
+            && !self.tailoring.reworded[rung]
+            && self.would_refuse_retry(rung, now).is_none();
+        if !again {
+            return false;
+        }
+        self.tailoring.reworded[rung] = true;
+        let Ok(reworded) = self.tailor(rung, None) else {
+            return false;
+        };
+        let same = *reworded.request == **self.sent(index);
+        let retries = &self.role.rungs[rung].model.provider.retries;
+        if same || !retries.try_withdraw(now) {
+            return false;
+        }
+        self.tailoring.requests[rung] = OnceLock::from(Ok(Arc::new(reworded)));
+        self.planned = Some(Planned {
+            rung,
+            kind: AttemptKind::Retry,
+            at: now,
+            repeats: None,
+        });
+        true
+    }
+
     /// Asks a rung whose window was too small again, with more left out. Once
     /// per rung, and only where that leaves out messages.
     pub(super) fn cut_again(&mut self, index: usize, now: Instant) -> bool {
@@ -191,4 +233,21 @@ impl Call {
         });
         true
     }
+}
+
+/// Fields that schemas are sent in, whatever the dialect.
+const SCHEMA_FIELDS: [&str; 4] = [
+    "response_format",
+    "output_config",
+    "generation_config",
+    "tools",
+];
+
+/// Whether a provider names a schema as what it refuses.
+fn names_schema(failure: &Failure) -> bool {
+    let in_field = failure
+        .param
+        .as_deref()
+        .is_some_and(|param| SCHEMA_FIELDS.iter().any(|field| param.contains(field)));
+    in_field || failure.message.to_ascii_lowercase().contains("schema")
 }

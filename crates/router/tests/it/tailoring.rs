@@ -607,3 +607,104 @@ fn every_schema_dialect_of_the_registry_is_one_of_the_adapters() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_we_wrote_ourselves_and_a_model_refuses_is_put_otherwise_once() {
+    let refuses = |times: usize| -> Reply {
+        Box::new(move |nth, _| {
+            if nth >= times {
+                return Ok(says("hi"));
+            }
+            let mut failure = Failure::new(Class::BadRequest, "Unknown field: stream_options");
+            failure.capability_gap = true;
+            failure.own_words = true;
+            Err(failure)
+        })
+    };
+    let once = stage(
+        vec![(refuses(1), plain(0)), (always("x"), plain(1))],
+        |_| {},
+    );
+    let answer = once.ask(ChatRequest::user("hello")).await.unwrap();
+    assert_eq!(told(&answer.trail), ["0 first bad_request", "0 retry won"]);
+    // Without a pause, and never twice.
+    let times: Vec<_> = answer.trail.attempts().map(|a| a.started).collect();
+    assert_eq!(times[1], ms(100));
+    let twice = stage(
+        vec![(refuses(2), plain(0)), (always("x"), plain(1))],
+        |_| {},
+    );
+    let answer = twice.ask(ChatRequest::user("hello")).await.unwrap();
+    assert_eq!(
+        told(&answer.trail),
+        [
+            "0 first bad_request",
+            "0 retry bad_request",
+            "1 failover won"
+        ]
+    );
+}
+
+/// A schema whose bounds `OpenAI` takes and another server may not.
+fn bounded() -> ChatRequest {
+    ChatRequest {
+        output: Output::JsonSchema {
+            name: "r".into(),
+            schema: json!({"type": "object", "additionalProperties": false,
+                "required": ["n"],
+                "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}}),
+            strict: true,
+            description: None,
+        },
+        ..ChatRequest::user("how many?")
+    }
+}
+
+fn has_bounds(request: &ChatRequest) -> bool {
+    matches!(&request.output, Output::JsonSchema { schema, .. }
+        if schema["properties"]["n"].get("maximum").is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schema_of_ours_that_is_refused_is_sent_in_the_words_all_take() {
+    let particular: Reply = Box::new(|_, request| {
+        if has_bounds(request) {
+            let message = "Invalid schema for response_format: 'maximum' is not permitted";
+            return Err(Failure::new(Class::BadRequest, message));
+        }
+        Ok(says("{\"n\":4}"))
+    });
+    let lenient = stage(
+        vec![(particular, plain(0)), (always("x"), plain(1))],
+        |_| {},
+    );
+    let answer = lenient.ask(bounded()).await.unwrap();
+    assert_eq!(asked(&answer.trail), ["0 first bad_request", "0 retry won"]);
+    assert!(has_bounds(&lenient.seen(0)[0]) && !has_bounds(&lenient.seen(0)[1]));
+    // One that takes no schema of ours at all is left for the next rung.
+    let never: Reply = Box::new(|_, _| {
+        let message = "Invalid schema for response_format 'r'";
+        Err(Failure::new(Class::BadRequest, message))
+    });
+    let next: Reply = Box::new(|_, _| Ok(says("{\"n\":4}")));
+    let strict = stage(vec![(never, plain(0)), (next, plain(1))], |_| {});
+    let answer = strict.ask(bounded()).await.unwrap();
+    assert_eq!(
+        asked(&answer.trail),
+        [
+            "0 first bad_request",
+            "0 retry bad_request",
+            "1 failover won"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_request_that_is_the_callers_goes_back_to_it() {
+    let refuses: Reply =
+        Box::new(|_, _| Err(Failure::new(Class::BadRequest, "temperature: 9 > 2")));
+    let stage = stage(vec![(refuses, plain(0)), (always("x"), plain(1))], |_| {});
+    let error = stage.ask(bounded()).await.unwrap_err();
+    assert_eq!(error.kind.class(), Some(Class::BadRequest));
+    assert_eq!(asked(&error.trail), ["0 first bad_request"]);
+}

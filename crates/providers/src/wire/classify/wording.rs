@@ -67,7 +67,7 @@ pub(super) fn starts_with_model(message: &str) -> bool {
 
 /// This model or server lacks what the request asks for.
 pub(super) fn says_unsupported(message: &str) -> bool {
-    const PARTS: [&str; 20] = [
+    const PARTS: [&str; 22] = [
         "not support",
         "unsupported",
         "is not permitted",
@@ -76,6 +76,8 @@ pub(super) fn says_unsupported(message: &str) -> bool {
         "unknown variant",
         "unknown name",
         "unknown parameter",
+        "unknown field",
+        "unexpected field",
         "unrecognized request argument",
         "auto-tool-choice",
         "failed to parse grammar",

@@ -1,6 +1,6 @@
 //! What Mistral takes.
 
-use crate::wire::openai::style::{Cap, EffortField, History, Style, TOOL_NAME, UserField};
+use crate::wire::openai::style::{Cap, EffortField, History, NOTHING, Style, TOOL_NAME, UserField};
 
 /// Highest temperature; above it the API answers 422.
 const MAX_TEMPERATURE: f64 = 1.5;
@@ -35,4 +35,5 @@ pub(in crate::wire) const STYLE: Style = Style {
     max_call_id: usize::MAX,
     model_in_path: false,
     unknown: &[],
+    unwanted: NOTHING,
 };

@@ -27,6 +27,7 @@ mod stream_calls;
 mod stream_read;
 mod stream_write;
 pub(in crate::wire) mod style;
+mod unwanted;
 pub(in crate::wire) mod usage;
 
 pub use answer_read::{decode_answer, decode_response};
@@ -37,6 +38,7 @@ pub use request_write::encode_request;
 pub use stream_read::StreamDecoder;
 pub use stream_write::StreamEncoder;
 pub use style::Options;
+pub use unwanted::Unwanted;
 
 // What Mistral's format shares with this one.
 pub(in crate::wire) use answer_read::decode as decode_as;

@@ -2,6 +2,7 @@
 
 use super::messages_write::{self, add_unknown};
 use super::style::{Cap, EffortField, Options, Style, UserField};
+use super::unwanted::STREAM_OPTIONS;
 use super::{prepare, request_read, written_form};
 use crate::wire::Encoded;
 use crate::wire::adapted::{Adapted, done, what};
@@ -96,7 +97,7 @@ impl RequestWriter<'_> {
         if stream {
             self.put("stream", true);
             if self.style.stream_options {
-                self.put("stream_options", self.stream_options());
+                self.put(STREAM_OPTIONS, self.stream_options());
             }
         }
         self.tools();
@@ -299,12 +300,12 @@ impl RequestWriter<'_> {
         };
         let own = self.request.extra.dialect == self.style.dialect;
         let wrote_old = self.request.extra.fields.contains_key("max_tokens");
-        let name = match self.style.cap {
-            Cap::New => "max_completion_tokens",
-            Cap::AsWritten if own && !wrote_old => "max_completion_tokens",
-            Cap::Old | Cap::AsWritten => "max_tokens",
+        let new = match self.style.cap {
+            Cap::New => true,
+            Cap::Old => false,
+            Cap::AsWritten => own && !wrote_old,
         };
-        self.put(name, tokens);
+        self.put(self.style.unwanted.cap(new), tokens);
     }
 
     fn stop(&mut self) {

@@ -1,5 +1,6 @@
 //! How servers of this dialect differ in what they take.
 
+use super::unwanted::Unwanted;
 use crate::wire::Server;
 use crate::wire::tool_names::NameRule;
 
@@ -13,6 +14,8 @@ pub struct Options {
     pub fixed_sampling: bool,
     /// Whether the address names the model, so that the body does not.
     pub model_in_path: bool,
+    /// What the model has refused of that which is not the caller's.
+    pub unwanted: Unwanted,
 }
 
 impl Options {
@@ -22,6 +25,7 @@ impl Options {
             server: Some(server),
             fixed_sampling: false,
             model_in_path: false,
+            unwanted: NOTHING,
         }
     }
 }
@@ -126,8 +130,16 @@ pub(in crate::wire) struct Style {
     pub(in crate::wire) model_in_path: bool,
     /// Fields that callers of `OpenAI` use and this server refuses or ignores.
     pub(in crate::wire) unknown: &'static [&'static str],
+    /// What the model has refused so far.
+    pub(in crate::wire) unwanted: Unwanted,
 }
 
+/// Nothing was refused yet.
+pub(in crate::wire) const NOTHING: Unwanted = Unwanted {
+    stream_options: false,
+    new_cap: false,
+    old_cap: false,
+};
 /// The reference of the API: letters, digits, `_` and `-`, at most 64.
 pub(in crate::wire) const TOOL_NAME: NameRule = NameRule {
     max_chars: 64,
@@ -185,16 +197,20 @@ impl Style {
         max_call_id: usize::MAX,
         model_in_path: false,
         unknown: &[],
+        unwanted: NOTHING,
     };
 
     pub(super) fn of(options: Options) -> Self {
         let Some(server) = options.server else {
             return Self::FAITHFUL;
         };
+        let usual = Self::of_server(server);
         Self {
             fixed_sampling: options.fixed_sampling,
             model_in_path: options.model_in_path,
-            ..Self::of_server(server)
+            stream_options: usual.stream_options && !options.unwanted.stream_options,
+            unwanted: options.unwanted,
+            ..usual
         }
     }
 
