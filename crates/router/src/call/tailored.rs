@@ -174,8 +174,9 @@ impl Call {
     /// Whether a refusal is about a schema that went out in other words than the
     /// caller's.
     pub(super) fn refuses_our_schema(&self, index: usize, failure: &Failure) -> bool {
+        let tailored = &self.attempts[index].tailored;
         failure.class == Class::BadRequest
-            && self.attempts[index].tailored.holds_answer
+            && (tailored.must_be_valid || tailored.turns_answer)
             && names_schema(failure)
     }
 
