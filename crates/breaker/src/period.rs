@@ -56,8 +56,9 @@ mod tests {
             9_817_491_932_198_370_423,
         ];
         for (index, whole) in (1..).zip(published) {
-            let expected = (whole >> 11) as f64 / (1_u64 << 53) as f64;
-            assert_eq!(unit(1_234_567, index).to_bits(), expected.to_bits());
+            // The upper 53 bits of each, as a share of 2^53.
+            let number = unit(1_234_567, index) * 2.0_f64.powi(53);
+            assert_eq!(format!("{number}"), (whole >> 11).to_string());
         }
     }
 }
