@@ -1,8 +1,8 @@
 //! Everything worth telling, as one list.
 
 use crate::{
-    AttemptKind, CallId, Class, Meta, ModelId, Refusal, TicketId, TicketState, TraceContext, Trail,
-    Usage,
+    AttemptKind, CallId, Class, Cost, Meta, ModelId, Refusal, TicketId, TicketState, TraceContext,
+    Trail, Usage,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -100,6 +100,8 @@ pub enum EventKind {
         first_token: Option<Duration>,
         /// Tokens, where reported.
         usage: Option<Usage>,
+        /// What it cost; none where the model's prices are not known.
+        cost: Option<Cost>,
         /// `ok`, `error`, `abandoned` or `cancelled`.
         outcome: &'static str,
         /// The class, where it failed.
@@ -206,6 +208,8 @@ pub enum EventKind {
         latency: Option<Duration>,
         /// The class, where it failed.
         class: Option<Class>,
+        /// What it cost; none where the model's prices are not known.
+        cost: Option<Cost>,
     },
     /// A failure or a refusal moved this call to another model (once per
     /// call, when the answering attempt is known).

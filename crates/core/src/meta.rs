@@ -59,6 +59,14 @@ pub struct Meta {
     pub latency_added: Duration,
     /// What the model could not be told as asked.
     pub adapted: Vec<String>,
+    /// What the answering attempt cost, US dollars; none before the answer is
+    /// complete, and where the model's prices are not known.
+    pub cost_usd: Option<f64>,
+    /// What hedges, retries and failover added, US dollars; none where that of one
+    /// of them is not known.
+    pub added_cost_usd: Option<f64>,
+    /// Whether any of the tokens behind the two were estimated.
+    pub cost_is_estimate: bool,
 }
 
 impl Meta {

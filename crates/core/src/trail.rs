@@ -1,6 +1,6 @@
 //! What happened to one call: the single source of meta, headers, audit and tests.
 
-use crate::{Class, Failure, ModelId};
+use crate::{Class, Cost, Failure, ModelId, Usage};
 use std::fmt;
 use std::time::Duration;
 
@@ -128,6 +128,10 @@ pub struct AttemptRecord {
     pub ended: Option<Duration>,
     /// How it ended.
     pub outcome: AttemptOutcome,
+    /// Tokens, where reported, once it has ended.
+    pub usage: Option<Usage>,
+    /// What it cost, once it has ended; none where the model's prices are not known.
+    pub cost: Option<Cost>,
 }
 
 /// Why a rung was passed over.
@@ -164,6 +168,14 @@ pub enum Refusal {
     /// The model is said to lack what the request needs: `tools`, `images`, or a
     /// way to be asked for its output `schema`.
     Lacks(&'static str),
+    /// The call is expected to cost more here than the role's ceiling, and less
+    /// elsewhere. Both in millionths of a US dollar.
+    OverCost {
+        /// What it is expected to cost.
+        expected_micros: u64,
+        /// The ceiling.
+        ceiling_micros: u64,
+    },
     /// Left because it breached, and something better is left.
     Benched,
     /// Slower than the rung it would take over from.
@@ -186,6 +198,7 @@ impl Refusal {
             Self::EndOfLife => "eol",
             Self::ContextWindow { .. } => "context_window",
             Self::Lacks(_) => "lacks",
+            Self::OverCost { .. } => "over_cost",
             Self::Benched => "benched",
             Self::Worse => "worse",
             Self::ProviderFailed(_) => "provider_failed",

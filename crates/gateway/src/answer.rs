@@ -13,6 +13,7 @@ const DEGRADED: HeaderName = HeaderName::from_static("x-evenkeel-degraded");
 const REASON: HeaderName = HeaderName::from_static("x-evenkeel-reason");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-evenkeel-attempts");
 const LATENCY_ADDED: HeaderName = HeaderName::from_static("x-evenkeel-latency-added-ms");
+const COST: HeaderName = HeaderName::from_static("x-evenkeel-cost-usd");
 const OVERHEAD: HeaderName = HeaderName::from_static("x-evenkeel-overhead-ms");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-evenkeel-request-id");
 /// The name under which OpenAI's clients look for a request's id.
@@ -21,6 +22,11 @@ const OPENAI_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Milliseconds with microseconds behind the point.
 pub(crate) fn ms(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// US dollars, to a billionth: what a token of the cheapest model costs is more.
+pub(crate) fn usd(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9
 }
 
 /// The object under `server.meta_key`.
@@ -36,6 +42,9 @@ pub(crate) fn meta_object(meta: &Meta) -> Value {
         "attempts": meta.attempts,
         "latency_added_ms": ms(meta.latency_added),
         "adapted": meta.adapted,
+        "cost_usd": meta.cost_usd.map(usd),
+        "added_cost_usd": meta.added_cost_usd.map(usd),
+        "cost_is_estimate": meta.cost_is_estimate,
     })
 }
 
@@ -53,6 +62,10 @@ pub(crate) fn put_meta(headers: &mut HeaderMap, meta: &Meta, overhead: Duration)
     headers.insert(ATTEMPTS, HeaderValue::from(meta.attempts));
     put(headers, LATENCY_ADDED, &ms(meta.latency_added).to_string());
     put(headers, OVERHEAD, &ms(overhead).to_string());
+    // Of a stream it is known at its end, and stands in the last chunk.
+    if let Some(cost) = meta.cost_usd {
+        put(headers, COST, &usd(cost).to_string());
+    }
 }
 
 /// Writes what a call without an answer took.
@@ -115,6 +128,8 @@ mod tests {
             first_token: None,
             ended: ended.map(Duration::from_millis),
             outcome: AttemptOutcome::Running,
+            usage: None,
+            cost: None,
         })
     }
 

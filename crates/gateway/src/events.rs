@@ -43,6 +43,8 @@ pub(crate) struct EventBody {
     encoder: Option<StreamEncoder>,
     /// Whether the first chunk has been written.
     begun: bool,
+    /// Why the answer ended, until it has: the last chunk says what it cost.
+    finish: Option<StreamEvent>,
 }
 
 impl EventBody {
@@ -53,15 +55,32 @@ impl EventBody {
             wording,
             encoder: None,
             begun: false,
+            finish: None,
         }
     }
 
     /// Adds what tells of `event` to `out`.
-    fn write(&mut self, event: &StreamEvent, out: &mut Vec<u8>) {
-        if matches!(event, StreamEvent::Adapted(_)) {
+    fn write(&mut self, event: StreamEvent, out: &mut Vec<u8>) {
+        match event {
             // Told in the meta object.
-            return;
+            StreamEvent::Adapted(_) => {}
+            StreamEvent::Finish(_) => self.finish = Some(event),
+            StreamEvent::End => {
+                if let Some(stream) = &self.stream {
+                    self.meta = meta_object(stream.meta());
+                }
+                if let Some(finish) = self.finish.take() {
+                    self.write_chunks(&finish, out);
+                }
+                self.write_chunks(&event, out);
+                out.extend_from_slice(sse::DONE.as_bytes());
+                self.stream = None;
+            }
+            event => self.write_chunks(&event, out),
         }
+    }
+
+    fn write_chunks(&mut self, event: &StreamEvent, out: &mut Vec<u8>) {
         let last = matches!(event, StreamEvent::Finish(_) | StreamEvent::End);
         for mut chunk in self.encoder(event).push(event) {
             if last || !self.begun {
@@ -69,10 +88,6 @@ impl EventBody {
                 chunk[&self.wording.meta_key] = self.meta.clone();
             }
             sse::write_event(None, &chunk.to_string(), out);
-        }
-        if *event == StreamEvent::End {
-            out.extend_from_slice(sse::DONE.as_bytes());
-            self.stream = None;
         }
     }
 
@@ -121,7 +136,7 @@ impl Body for EventBody {
             && out.len() < PIECE
         {
             match Pin::new(stream).poll_next(cx) {
-                Poll::Ready(Some(Ok(event))) => this.write(&event, &mut out),
+                Poll::Ready(Some(Ok(event))) => this.write(event, &mut out),
                 Poll::Ready(Some(Err(failure))) => this.write_failure(&failure, &mut out),
                 Poll::Ready(None) => this.stream = None,
                 Poll::Pending if out.is_empty() => return Poll::Pending,

@@ -1,6 +1,6 @@
 //! What happens to calls and roles, as structured log lines.
 
-use crate::answer::ms;
+use crate::answer::{ms, usd};
 use evenkeel_core::{Class, Event, EventKind, Observer};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -250,11 +250,13 @@ fn health_event(kind: &EventKind) {
             model,
             latency,
             class,
+            cost,
         } => tracing::debug!(
             event = "probed",
             model.primary = %model,
             latency_ms = latency.map(ms),
             error.type = class.map(Class::as_str),
+            cost_usd = cost.map(|cost| usd(cost.usd)),
         ),
         _ => {}
     }
@@ -288,9 +290,10 @@ fn call_event(event: &Event) {
             model,
             duration,
             first_token,
+            usage,
+            cost,
             outcome,
             class,
-            ..
         } => tracing::debug!(
             event = "attempt_ended",
             call,
@@ -298,6 +301,10 @@ fn call_event(event: &Event) {
             gen_ai.request.model = %model,
             duration_ms = ms(*duration),
             first_token_ms = first_token.map(ms),
+            gen_ai.usage.input_tokens = usage.map(|usage| usage.input),
+            gen_ai.usage.output_tokens = usage.map(|usage| usage.output),
+            cost_usd = cost.map(|cost| usd(cost.usd)),
+            cost.kind = cost.map(|cost| cost.spent_on.as_str()),
             outcome,
             error.type = class.map(Class::as_str),
         ),
@@ -373,6 +380,8 @@ fn call_ended(event: &Event) {
                 gen_ai.response.model = meta.as_ref().map(|m| display(&m.model_id)),
                 evenkeel.route = meta.as_ref().map(|m| m.route.as_str()),
                 evenkeel.attempts = meta.as_ref().map(|m| m.attempts),
+                cost_usd = meta.as_ref().and_then(|m| m.cost_usd).map(usd),
+                added_cost_usd = meta.as_ref().and_then(|m| m.added_cost_usd).map(usd),
                 error.type = class.map(Class::as_str),
             )
         };

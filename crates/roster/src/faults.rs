@@ -91,6 +91,14 @@ impl RolePolicy {
         faults.share("simplify_below", self.simplify_below);
         faults.share("min_schema_compliance", self.min_schema_compliance);
         faults.at_least_one("requalify_after_days", self.requalify_after_days);
+        if let Some(ceiling) = self.cost_ceiling_usd
+            && !(ceiling.is_finite() && ceiling > 0.0)
+        {
+            faults.add(
+                "cost_ceiling_usd",
+                format!("is {ceiling}, expected above 0; leave it out for no ceiling"),
+            );
+        }
     }
 }
 
@@ -344,6 +352,11 @@ mod tests {
         assert_eq!(fault(|p| p.confidence = 0.0), None);
         assert_eq!(fault(|p| p.confidence = 1.0), Some("confidence"));
         assert_eq!(fault(|p| p.quality_budget = 1.0), None);
+        assert_eq!(fault(|p| p.cost_ceiling_usd = Some(0.001)), None);
+        assert_eq!(
+            fault(|p| p.cost_ceiling_usd = Some(0.0)),
+            Some("cost_ceiling_usd")
+        );
         assert_eq!(fault(|p| p.restore.growth = 1.0), None);
         assert_eq!(fault(|p| p.restore.hold = Duration::ZERO), None);
         assert_eq!(fault(|p| p.restore.canary = Vec::new()), None);
@@ -380,6 +393,10 @@ mod tests {
         assert_eq!(
             fault(|p| p.min_tokens_per_s = f64::NAN),
             Some("min_tokens_per_s")
+        );
+        assert_eq!(
+            fault(|p| p.cost_ceiling_usd = Some(f64::NAN)),
+            Some("cost_ceiling_usd")
         );
         assert_eq!(fault(|p| p.hedge.budget = f64::NAN), Some("hedge.budget"));
         assert_eq!(

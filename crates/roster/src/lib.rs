@@ -8,6 +8,7 @@ mod guard;
 mod load;
 mod model;
 mod policy;
+mod price;
 mod provider;
 mod queue;
 mod rules;

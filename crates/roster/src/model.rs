@@ -114,6 +114,12 @@ pub struct ModelConfig {
     pub input_usd_per_mtok: Option<f64>,
     /// `output_usd_per_mtok`: US dollars per million output tokens.
     pub output_usd_per_mtok: Option<f64>,
+    /// `cached_input_usd_per_mtok`: per million input tokens that the provider had in
+    /// its cache; `None`: as other input.
+    pub cached_input_usd_per_mtok: Option<f64>,
+    /// `cache_write_usd_per_mtok`: per million input tokens that it wrote to its cache;
+    /// `None`: as other input.
+    pub cache_write_usd_per_mtok: Option<f64>,
     /// Whether the model registry has it; if not, end of life and window are unknown.
     pub registered: bool,
     /// Behaviour, where its provider is simulated.
@@ -157,6 +163,8 @@ impl ModelConfig {
             probe_usd_per_day: 1.0,
             input_usd_per_mtok: None,
             output_usd_per_mtok: None,
+            cached_input_usd_per_mtok: None,
+            cache_write_usd_per_mtok: None,
             registered: false,
             simulated: None,
         }

@@ -226,6 +226,9 @@ pub struct RolePolicy {
     /// `simplify_below`: rungs whose capability is below it get the prompt variant
     /// `simple`, 0 to 1; 0: none does.
     pub simplify_below: f64,
+    /// `cost_ceiling_usd`: a rung at which a call is expected to cost more, in US
+    /// dollars, comes after those at which it is not; `None`: no ceiling.
+    pub cost_ceiling_usd: Option<f64>,
     /// `allow_unqualified`: whether fallbacks without a score may be used.
     pub allow_unqualified: bool,
     /// `allow_same_provider`: whether the first fallback may stand at the primary's provider.
@@ -277,6 +280,7 @@ impl RolePolicy {
             quality_budget: 0.85,
             min_capability_score: 0.0,
             simplify_below: 0.0,
+            cost_ceiling_usd: None,
             allow_unqualified: false,
             allow_same_provider: false,
             commit: Commit::FirstToken,

@@ -20,9 +20,14 @@ impl Amount {
         if let StreamEvent::Delta(delta) = event
             && event.is_content()
         {
-            self.events += 1;
-            self.bytes += text_bytes(delta) as u64;
+            self.add_piece(text_bytes(delta));
         }
+    }
+
+    /// Adds an event that is content, of so many bytes of text.
+    pub(crate) fn add_piece(&mut self, bytes: usize) {
+        self.events += 1;
+        self.bytes += bytes as u64;
     }
 
     /// Tokens: one for each event or for four bytes of text, whichever is more.

@@ -93,7 +93,7 @@ impl AnswerStream {
         }
     }
 
-    /// Who answers, and why.
+    /// Who answers, and why; after the stream's end also what it cost.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -110,7 +110,7 @@ impl AnswerStream {
 
     fn broke(&mut self, failure: Failure) -> Poll<Option<Result<StreamEvent, Failure>>> {
         self.rest = None;
-        self.call.broke(self.index, &failure, &self.meta, now());
+        self.call.broke(self.index, &failure, &mut self.meta, now());
         Poll::Ready(Some(Err(failure)))
     }
 
@@ -128,7 +128,7 @@ impl AnswerStream {
         }
         if ends {
             self.rest = None;
-            self.call.completed(self.index, &self.meta, now());
+            self.call.completed(self.index, &mut self.meta, now());
         }
         Ok(())
     }

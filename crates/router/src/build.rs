@@ -17,7 +17,7 @@ use evenkeel_core::{
     Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock, TicketStore,
 };
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
-use evenkeel_prompts::{ModelCounter, PromptSet};
+use evenkeel_prompts::{Calibration, ModelCounter, PromptSet};
 use evenkeel_roster::{
     BreakerPolicy, Config, Dialect, ModelConfig, OnExhausted, PolicyError, ProviderConfig,
     RoleConfig, RolePolicy, RungConfig,
@@ -339,6 +339,7 @@ impl Assembly<'_> {
                 config.max_concurrency.min(Semaphore::MAX_PERMITS),
             )),
             counter: ModelCounter::new(id),
+            billed: Calibration::new(1),
             support: support(&config, self.config.providers.get(id.provider())),
             config,
         })

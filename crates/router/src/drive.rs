@@ -251,9 +251,9 @@ fn judge(
             return None;
         }
     };
-    let meta = call.won(index, now);
+    let mut meta = call.won(index, now);
     close_losers(call, open);
-    call.completed(index, &meta, now);
+    call.completed(index, &mut meta, now);
     Some((meta, response))
 }
 

@@ -5,7 +5,7 @@ use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
 use evenkeel_core::{Class, CountsOn, EventKind, Failure, ModelId, Provider, Refusal, Scope};
-use evenkeel_prompts::ModelCounter;
+use evenkeel_prompts::{Calibration, ModelCounter};
 use evenkeel_roster::ModelConfig;
 use evenkeel_schema_adapter::ModelSupport;
 use jiff::civil::Date;
@@ -147,6 +147,8 @@ pub(crate) struct ModelHealth {
     pub(crate) capacity: Arc<Semaphore>,
     pub(crate) config: ModelConfig,
     pub(crate) counter: ModelCounter,
+    /// Reported over estimated input tokens.
+    pub(crate) billed: Calibration,
     pub(crate) support: ModelSupport,
 }
 

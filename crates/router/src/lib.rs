@@ -10,6 +10,7 @@ mod error;
 mod explain;
 mod health;
 mod keep;
+mod mean;
 mod pace;
 mod prober;
 mod role;

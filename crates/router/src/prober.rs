@@ -1,7 +1,7 @@
 //! The prober: small real completions that tell whether a model that was left
 //! has recovered. One for all roles; it sleeps while no role is off its rung.
 
-use crate::call::Unit;
+use crate::call::{Unit, was_accepted};
 use crate::drive::now;
 use crate::health::ModelHealth;
 use crate::role::Role;
@@ -9,8 +9,10 @@ use crate::rung::{Measure, limits};
 use crate::surroundings::Surroundings;
 use evenkeel_breaker::State as BreakerState;
 use evenkeel_core::{
-    CallContext, ChatRequest, Class, EventKind, Failure, Phase, ProviderCall, StreamEvent,
+    CallContext, ChatRequest, Class, Cost, EventKind, Failure, Phase, ProviderCall, SpentOn,
+    StreamEvent, Usage,
 };
+use evenkeel_roster::ModelConfig;
 use futures_util::StreamExt;
 use jiff::civil::Date;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 /// What a probe asks.
 const PROBE_TEXT: &str = "Respond with OK.";
 /// Input tokens a probe is billed for, roughly.
-const PROBE_INPUT_TOKENS: f64 = 12.0;
+const PROBE_INPUT_TOKENS: u64 = 12;
 /// Jitter on the probe interval: 0 to +10%, so that processes do not probe in step.
 const INTERVAL_JITTER: f64 = 0.1;
 
@@ -56,6 +58,8 @@ struct Latencies {
     first_token: Duration,
     /// None where the first token came in time and the rest did not.
     total: Option<Duration>,
+    /// Tokens, where reported.
+    usage: Option<Usage>,
 }
 
 pub(crate) struct Prober {
@@ -215,11 +219,8 @@ impl Prober {
             book.spent_usd = 0.0;
         }
         let config = &model.config;
-        #[expect(clippy::cast_precision_loss, reason = "a handful of tokens")]
-        let output = config.probe_max_tokens as f64;
-        let price = |per_mtok: Option<f64>, tokens: f64| per_mtok.unwrap_or(0.0) * tokens / 1e6;
-        let cost = price(config.input_usd_per_mtok, PROBE_INPUT_TOKENS)
-            + price(config.output_usd_per_mtok, output);
+        // Without prices no cap can hold.
+        let cost = config.cost_usd(&most_of_probe(config)).unwrap_or(0.0);
         if book.spent_usd + cost > config.probe_usd_per_day {
             return false;
         }
@@ -267,6 +268,7 @@ impl Prober {
                     .ok()
                     .map(|l| l.total.unwrap_or(l.first_token)),
                 class: measured.outcome.as_ref().err().map(|f| f.class),
+                cost: probe_cost(&model.config, &measured.outcome),
             },
         );
         if let Err(failure) = &measured.outcome {
@@ -293,6 +295,29 @@ impl Prober {
             role.take(rung, step, now);
         }
     }
+}
+
+/// Tokens of a probe that says as much as it may.
+fn most_of_probe(config: &ModelConfig) -> Usage {
+    Usage {
+        input: PROBE_INPUT_TOKENS,
+        output: config.probe_max_tokens,
+        ..Usage::default()
+    }
+}
+
+/// What a probe cost: nothing where the provider refused it.
+fn probe_cost(config: &ModelConfig, outcome: &Result<Latencies, Failure>) -> Option<Cost> {
+    let (usage, is_estimate) = match outcome {
+        Ok(Latencies { usage: Some(u), .. }) => (*u, false),
+        Err(failure) if !was_accepted(failure) => (Usage::default(), false),
+        _ => (most_of_probe(config), true),
+    };
+    Some(Cost {
+        usd: config.cost_usd(&usage)?,
+        is_estimate,
+        spent_on: SpentOn::Probe,
+    })
 }
 
 fn probe_call(model: &ModelHealth, connect: Duration) -> ProviderCall {
@@ -323,26 +348,28 @@ async fn ask(
 ) -> Result<Latencies, Failure> {
     let provider = &model.provider.provider;
     let since = || now().saturating_duration_since(began);
-    let whole = || {
+    let whole = |usage| {
         let total = since();
         Ok(Latencies {
             first_token: total,
             total: Some(total),
+            usage,
         })
     };
     if !streamed {
         return match timeout_at(until, provider.complete(call)).await {
             Err(_) => Err(too_slow()),
             Ok(Err(failure)) if !is_answer(&failure) => Err(failure),
-            Ok(_) => whole(),
+            Ok(answer) => whole(answer.ok().and_then(|a| a.usage)),
         };
     }
     let mut events = match timeout_at(until, provider.stream(call)).await {
         Err(_) => return Err(too_slow()),
-        Ok(Err(failure)) if is_answer(&failure) => return whole(),
+        Ok(Err(failure)) if is_answer(&failure) => return whole(None),
         Ok(opened) => opened?,
     };
     let mut first_token = None;
+    let mut usage = None;
     loop {
         // Once its first token has come, the probe has told what a role that
         // watches first tokens asks; the rest may run out of time.
@@ -352,6 +379,7 @@ async fn ask(
                 return Ok(Latencies {
                     first_token,
                     total: None,
+                    usage: None,
                 });
             }
             (Err(_), None) => return Err(too_slow()),
@@ -359,11 +387,15 @@ async fn ask(
         if event.is_content() && first_token.is_none() {
             first_token = Some(since());
         }
+        if let StreamEvent::Usage(reported) = event {
+            usage = Some(reported);
+        }
         if event == StreamEvent::End {
             let total = since();
             return Ok(Latencies {
                 first_token: first_token.unwrap_or(total),
                 total: Some(total),
+                usage,
             });
         }
     }

@@ -1,5 +1,6 @@
 //! One role's state: its rungs, and the word that says which of them serves.
 
+use crate::mean::{Mean, as_f64};
 use crate::rung::{At, Measure, Rung, locked};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
@@ -8,7 +9,7 @@ use evenkeel_core::{CallId, EventKind, Refusal, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -32,15 +33,12 @@ pub(crate) struct Role {
     pub(crate) kept: AtomicUsize,
     /// Whether a loser is kept open until p99.
     pub(crate) kept_to_p99: AtomicBool,
-    /// Running mean of input tokens (bits of an f64).
-    mean_tokens: AtomicU64,
+    /// Of input tokens.
+    mean_tokens: Mean,
     /// Whether the last call found nothing that could answer.
     exhausted: AtomicBool,
     pub(crate) around: Surroundings,
 }
-
-/// Weight of the newest call in the mean of input tokens: the last ~50 calls.
-const MEAN_WEIGHT: f64 = 0.02;
 
 impl Role {
     pub(crate) fn new(
@@ -64,7 +62,7 @@ impl Role {
             in_flight: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
             kept_to_p99: AtomicBool::new(false),
-            mean_tokens: AtomicU64::new(0),
+            mean_tokens: Mean::default(),
             exhausted: AtomicBool::new(false),
             around,
         }
@@ -73,20 +71,9 @@ impl Role {
     /// Counts a call's input into the mean and says what a hedge of it costs:
     /// `max(1, tokens / mean)` of the hedge budget.
     pub(crate) fn hedge_cost(&self, tokens: u64) -> f64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a rough cost needs no exact tokens"
-        )]
-        let tokens = tokens as f64;
-        let old = f64::from_bits(self.mean_tokens.load(Ordering::Relaxed));
-        let mean = if old > 0.0 {
-            old + MEAN_WEIGHT * (tokens - old)
-        } else {
-            tokens
-        };
-        self.mean_tokens.store(mean.to_bits(), Ordering::Relaxed);
+        let mean = self.mean_tokens.observe(tokens);
         if mean > 0.0 {
-            (tokens / mean).max(1.0)
+            (as_f64(tokens) / mean).max(1.0)
         } else {
             1.0
         }

@@ -1,6 +1,7 @@
 //! One place in a role's roster: its windows, and its way back.
 
 use crate::health::ModelHealth;
+use crate::mean::Mean;
 use evenkeel_breaker::Breaker;
 use evenkeel_core::{CallId, Refusal, SubstitutionReason};
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryStep};
@@ -62,6 +63,8 @@ pub(crate) struct Rung {
     pub(crate) median_latency: Option<Duration>,
     total: LatencyWindow,
     first_token: LatencyWindow,
+    /// Output tokens of its answers to this role.
+    pub(crate) output: Mean,
     /// Useless answers of this model to this role.
     pub(crate) semantic: Arc<Breaker>,
     pub(crate) recovery: Recovery,
@@ -100,6 +103,7 @@ impl Rung {
             median_latency: config.median_latency,
             total: windows.0,
             first_token: windows.1,
+            output: Mean::default(),
             semantic,
             recovery,
             canary: Mutex::new(CanaryAccount::default()),

@@ -127,6 +127,7 @@ fn call(kind: &EventKind) -> Option<(&'static str, Value)> {
             model,
             latency,
             class,
+            ..
         } => (
             "probed",
             json!({"model": model.as_str(), "latency_ms": latency.map(millis),
@@ -221,6 +222,7 @@ mod tests {
                 model,
                 latency: Some(Duration::from_micros(207_040)),
                 class: None,
+                cost: None,
             },
         };
         assert_eq!(

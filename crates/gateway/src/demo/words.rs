@@ -121,6 +121,7 @@ fn call(kind: &EventKind) -> Option<Line> {
             model,
             latency,
             class,
+            ..
         } => Line::new(Weight::Call, "probe", probe(model, *latency, *class)),
         K::ModelFallback {
             primary,
@@ -244,6 +245,7 @@ mod tests {
             model: ModelId::new("a/x").unwrap(),
             latency: Some(Duration::from_micros(207_040)),
             class: None,
+            cost: None,
         };
         assert_eq!(event(&probed).unwrap().text, "a/x answered in 207 ms");
         let opened = EventKind::BreakerTransition {

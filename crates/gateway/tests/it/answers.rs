@@ -3,7 +3,7 @@
 use crate::gateway::{Gateway, Setup, question, upstream};
 use crate::wire;
 use evenkeel_chaos::{Behaviour, Fault};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn an_answer_names_who_gave_it() {
@@ -173,4 +173,67 @@ async fn one_connection_serves_many_answers() {
         assert_eq!(reply.header("content-encoding"), None);
         assert_eq!(reply.header("set-cookie"), None);
     }
+}
+
+/// A dollar a million input tokens, a hundred a million output tokens.
+const PRICED: &str = r#"
+[[models]]
+id = "p0/m0"
+input_usd_per_mtok = 1.0
+output_usd_per_mtok = 100.0
+"#;
+
+fn priced() -> Setup {
+    Setup {
+        role: PRICED,
+        ..Setup::default()
+    }
+}
+
+fn assert_cost(cost: &Value, usage: &Value) {
+    let of = |key: &str| usage[key].as_f64().unwrap();
+    let expected = (of("prompt_tokens") + 100.0 * of("completion_tokens")) / 1e6;
+    let cost = cost.as_f64().unwrap();
+    assert!((cost - expected).abs() < 1e-9, "{cost}, not {expected}");
+}
+
+#[tokio::test]
+async fn an_answer_says_what_it_cost() {
+    let up = upstream("up", Behaviour::default()).await;
+    let gateway = Gateway::with(&[&up], priced());
+    let reply = gateway.ask().await;
+    let body = reply.json();
+    assert_cost(&body["evenkeel"]["cost_usd"], &body["usage"]);
+    assert_eq!(body["evenkeel"]["added_cost_usd"], 0.0);
+    assert_eq!(body["evenkeel"]["cost_is_estimate"], false);
+    let header = reply.header("x-evenkeel-cost-usd").unwrap();
+    assert_eq!(body["evenkeel"]["cost_usd"].to_string(), header);
+    assert!(!header.contains('e'), "no exponent: {header}");
+}
+
+#[tokio::test]
+async fn a_stream_says_what_it_cost_in_its_last_chunk() {
+    let up = upstream("up", Behaviour::default()).await;
+    let gateway = Gateway::with(&[&up], priced());
+    let body = question(&json!({ "stream": true, "stream_options": { "include_usage": true } }));
+    let reply = gateway.chat(&[], &body).await;
+    assert_eq!(reply.header("x-evenkeel-cost-usd"), None);
+    let chunks = reply.chunks();
+    assert_eq!(chunks[0]["evenkeel"]["cost_usd"], json!(null));
+    let last = chunks.last().unwrap();
+    assert_cost(&last["evenkeel"]["cost_usd"], &last["usage"]);
+    // Without a usage chunk the one with the finish reason is the last.
+    let chunks = gateway.ask_stream().await.chunks();
+    let ends = chunks.last().unwrap();
+    assert_eq!(ends["choices"][0]["finish_reason"], "stop");
+    assert_cost(&ends["evenkeel"]["cost_usd"], &last["usage"]);
+}
+
+#[tokio::test]
+async fn without_prices_the_cost_is_null() {
+    let up = upstream("up", Behaviour::default()).await;
+    let gateway = Gateway::start(&[&up]);
+    let reply = gateway.ask().await;
+    assert_eq!(reply.json()["evenkeel"]["cost_usd"], json!(null));
+    assert_eq!(reply.header("x-evenkeel-cost-usd"), None);
 }

@@ -155,6 +155,7 @@ fn read_roster_rules(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
         table.number("min_capability_score"),
     );
     assign(&mut policy.simplify_below, table.number("simplify_below"));
+    policy.cost_ceiling_usd = table.number("cost_ceiling_usd").or(policy.cost_ceiling_usd);
     assign(
         &mut policy.allow_unqualified,
         table.flag("allow_unqualified"),

@@ -43,6 +43,8 @@ struct Facts {
     probe_usd_per_day: Option<f64>,
     input_usd_per_mtok: Option<f64>,
     output_usd_per_mtok: Option<f64>,
+    cached_input_usd_per_mtok: Option<f64>,
+    cache_write_usd_per_mtok: Option<f64>,
 }
 
 impl Registered<'_> {
@@ -66,6 +68,8 @@ impl Registered<'_> {
         assign(&mut model.probe_usd_per_day, facts.probe_usd_per_day);
         model.input_usd_per_mtok = facts.input_usd_per_mtok;
         model.output_usd_per_mtok = facts.output_usd_per_mtok;
+        model.cached_input_usd_per_mtok = facts.cached_input_usd_per_mtok;
+        model.cache_write_usd_per_mtok = facts.cache_write_usd_per_mtok;
     }
 }
 
@@ -92,6 +96,7 @@ fn read_entry<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<(ModelId,
     let mut table = TableReader::new(scope, findings);
     let id = read_id(&mut table);
     let facts = read_facts(&mut table);
+    warn_of_half_a_price(&facts, &mut table);
     let eol_place = table.place("eol_date");
     if let (Some(first), Some(last)) = (read_date(&mut table, "deployed_at"), facts.eol_date)
         && last < first
@@ -174,7 +179,24 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
         probe_usd_per_day: read_price(table, "probe_usd_per_day"),
         input_usd_per_mtok: read_price(table, "input_usd_per_mtok"),
         output_usd_per_mtok: read_price(table, "output_usd_per_mtok"),
+        cached_input_usd_per_mtok: read_price(table, "cached_input_usd_per_mtok"),
+        cache_write_usd_per_mtok: read_price(table, "cache_write_usd_per_mtok"),
     }
+}
+
+/// With one of the two prices no call's cost is known.
+fn warn_of_half_a_price(facts: &Facts, table: &mut TableReader<'_, '_>) {
+    let (known, missing) = match (facts.input_usd_per_mtok, facts.output_usd_per_mtok) {
+        (Some(_), None) => ("input_usd_per_mtok", "output_usd_per_mtok"),
+        (None, Some(_)) => ("output_usd_per_mtok", "input_usd_per_mtok"),
+        _ => return,
+    };
+    if table.has(missing) {
+        return; // it has a fault of its own
+    }
+    let message = format!("without {missing} no call's cost is known");
+    let at = table.place(known);
+    table.findings.warning(&at, message, None);
 }
 
 fn read_date(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<Date> {

@@ -1,5 +1,6 @@
 //! What a call knows of its attempts, made and planned.
 
+use super::cost::Spent;
 use crate::amount::Amount;
 use crate::health::Permits;
 use crate::pace::Pace;
@@ -71,6 +72,10 @@ pub(super) struct Attempt {
     pub(super) window_ends: Option<Instant>,
     pub(super) permits: Option<Permits>,
     pub(super) usage: Option<Usage>,
+    /// Content that came.
+    pub(super) came: Amount,
+    /// What it used, once it has ended.
+    pub(super) spent: Option<Spent>,
     /// What the model was not told, or did not say, as it was meant.
     pub(super) adapted: Vec<String>,
     /// What its rung was asked.

@@ -12,6 +12,9 @@ use tokio::sync::OwnedSemaphorePermit;
 /// Shortest and longest pause before a rung on trial is asked again.
 const TRIAL_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
+/// What rungs come behind others for, the least reason first.
+const BEHIND: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
 /// How many times T95 a call waits for trials: an answer as late as a healthy
 /// model's latest, and as much again until it is the call's turn.
 const TRIAL_PATIENCES: u32 = 2;
@@ -49,12 +52,21 @@ impl Call {
         failed.map(|(_, class)| Refusal::ProviderFailed(*class))
     }
 
+    /// What a rung comes behind others for: first that it takes only a part of the
+    /// request, then that the call costs more there than the role's ceiling.
+    fn behind(&self, rung: usize) -> (bool, bool) {
+        (self.is_cut(rung), self.over_cost(rung).is_some())
+    }
+
     /// The best rung, benched or not, of which `is` holds. One that takes the
-    /// whole request comes before those that take a part of it.
+    /// whole request comes before those that take a part of it, and of either kind
+    /// one within the role's cost ceiling before those above it.
     fn best(&self, benched: bool, is: impl Fn(usize) -> bool) -> Option<usize> {
         let fitting = |r: &usize| self.benched(*r) == benched && is(*r);
-        let whole = (0..self.role.rungs.len()).find(|r| fitting(r) && !self.is_cut(*r));
-        whole.or_else(|| (0..self.role.rungs.len()).find(fitting))
+        let mut rungs = 0..self.role.rungs.len();
+        let first = rungs.find(|r| fitting(r) && self.behind(*r) == BEHIND[0]);
+        let any = || (0..self.role.rungs.len()).filter(fitting);
+        first.or_else(|| any().min_by_key(|r| self.behind(*r)))
     }
 
     fn usable(&self, rung: usize, now: Instant) -> bool {
@@ -115,11 +127,21 @@ impl Call {
 
     /// Asks the best rung that is left: first those not benched, then, as the
     /// last resort, the benched ones; of each those that take the whole request
-    /// first. None means every rung refused.
+    /// first, and of these those within the role's cost ceiling. None means every
+    /// rung refused.
     pub(super) fn start_next(&mut self, kind: AttemptKind, now: Instant) -> Option<usize> {
-        for (last_resort, cut) in [(false, false), (false, true), (true, false), (true, true)] {
+        let tiers = [false, true].map(|last_resort| BEHIND.map(|behind| (last_resort, behind)));
+        for (last_resort, behind) in tiers.into_iter().flatten() {
             for rung in 0..self.role.rungs.len() {
-                if self.tried(rung) || self.is_cut(rung) != cut {
+                if self.tried(rung) {
+                    continue;
+                }
+                if self.behind(rung) != behind {
+                    if !behind.1
+                        && let Some(over_cost) = self.over_cost(rung)
+                    {
+                        self.note_skipped(rung, over_cost, now);
+                    }
                     continue;
                 }
                 if self.benched(rung) != last_resort {
@@ -177,6 +199,41 @@ impl Call {
         true
     }
 
+    /// Ends the queueing, if the call queues: into the trail with it.
+    pub(super) fn leave_queue(&mut self, now: Instant) -> Option<Planned> {
+        let (planned, _) = self.queued.take()?;
+        let waited = now.saturating_duration_since(planned.at);
+        if !waited.is_zero() {
+            let reason = Refusal::AtCapacity.as_str();
+            self.note_wait(planned.rung, waited, reason, planned.at);
+        }
+        Some(planned)
+    }
+
+    /// A wait that begins at `began`: into the trail, as one with that before it
+    /// where it goes on with it.
+    fn note_wait(&mut self, rung: usize, wait: Duration, reason: &'static str, began: Instant) {
+        let at = self.since(began);
+        if let Some(TrailStep::Waited {
+            rung: r,
+            wait: before,
+            reason: same,
+            at: from,
+        }) = self.trail.steps.last_mut()
+            && *r == rung
+            && *same == reason
+        {
+            *before = (at + wait).saturating_sub(*from);
+            return;
+        }
+        self.trail.steps.push(TrailStep::Waited {
+            rung,
+            wait,
+            reason,
+            at,
+        });
+    }
+
     /// Until when this call may queue: one patience for all its queueing.
     fn may_queue_until(&mut self, rung: usize, now: Instant) -> Option<Instant> {
         let until = match self.queue_until {
@@ -206,19 +263,7 @@ impl Call {
         if now + pause >= until.min(self.deadline) {
             return false;
         }
-        let reason = "breaker_trial";
-        let again = matches!(
-            self.trail.steps.last(),
-            Some(TrailStep::Waited { reason: last, .. }) if *last == reason
-        );
-        if !again {
-            self.trail.steps.push(TrailStep::Waited {
-                rung,
-                wait: pause,
-                reason,
-                at: self.since(now),
-            });
-        }
+        self.note_wait(rung, pause, "breaker_trial", now);
         self.planned = Some(Planned {
             rung,
             kind,
@@ -245,12 +290,7 @@ impl Call {
         if need >= self.deadline.saturating_duration_since(now) {
             return false;
         }
-        self.trail.steps.push(TrailStep::Waited {
-            rung,
-            wait: left,
-            reason: "cooldown",
-            at: self.since(now),
-        });
+        self.note_wait(rung, left, "cooldown", now);
         self.planned = Some(Planned {
             rung,
             kind: AttemptKind::Failover,
@@ -283,8 +323,13 @@ impl Call {
     /// A rung refused: into the trail, and into the account of the call's end.
     pub(super) fn note_refused(&mut self, rung: usize, refusal: Refusal, now: Instant) {
         self.note_skipped(rung, refusal, now);
-        if !self.ends.iter().any(|(r, _)| *r == rung) {
-            self.ends.push((rung, RungEndKind::Refused(refusal)));
+        match self.ends.iter_mut().find(|(r, _)| *r == rung) {
+            // A rung that was only too dear is asked when the others are not to be had.
+            Some((_, end)) if matches!(end, RungEndKind::Refused(Refusal::OverCost { .. })) => {
+                *end = RungEndKind::Refused(refusal);
+            }
+            Some(_) => {}
+            None => self.ends.push((rung, RungEndKind::Refused(refusal))),
         }
     }
 

@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 impl Call {
     /// Marks an attempt as ended, in the trail and to the observer.
     pub(super) fn end_attempt(&mut self, index: usize, outcome: AttemptOutcome, now: Instant) {
+        let spent = self.spent(index, &outcome);
         let attempt = &mut self.attempts[index];
         attempt.running = false;
+        attempt.spent = Some(spent);
+        let usage = attempt.usage;
         attempt.asks_again_at_end = attempt.asks_again.take();
         let (word, class) = match &outcome {
             AttemptOutcome::Won => ("ok", None),
@@ -28,7 +31,8 @@ impl Call {
             first_token: attempt
                 .first_content
                 .map(|at| at.saturating_duration_since(attempt.started)),
-            usage: attempt.usage,
+            usage,
+            cost: spent.cost,
             outcome: word,
             class,
         };
@@ -36,6 +40,8 @@ impl Call {
         if let Some(record) = self.trail.attempt_mut(index) {
             record.ended = Some(since);
             record.outcome = outcome;
+            record.usage = usage;
+            record.cost = spent.cost;
         }
         self.tell(now, kind);
     }
@@ -48,6 +54,7 @@ impl Call {
             }
         }
         self.planned = None;
+        self.winner = Some(index);
         self.attempts[index].patience.spent = true;
         self.attempts[index].asks_again = None;
         self.attempts[index].window_ends = None;
@@ -58,25 +65,29 @@ impl Call {
     }
 
     /// The winner's answer is complete.
-    pub(crate) fn completed(&mut self, index: usize, meta: &Meta, now: Instant) {
+    /// Puts into `meta` what it cost.
+    pub(crate) fn completed(&mut self, index: usize, meta: &mut Meta, now: Instant) {
         self.measured(index, now);
         let rung = self.attempts[index].rung;
         let model = self.role.rungs[rung].model.clone();
         if let Some(usage) = self.attempts[index].usage {
             self.calibrate(index, usage.input);
+            self.note_usage(index, usage);
         }
         if let Some(permits) = self.attempts[index].permits.take() {
             permits.succeeded(&model, now);
         }
         self.end_attempt(index, AttemptOutcome::Won, now);
+        self.price(index, meta);
         self.end("ok", Some(meta.clone()), None, now);
     }
 
     /// The winner broke after its commit: the caller gets `failure` as an event.
-    pub(crate) fn broke(&mut self, index: usize, failure: &Failure, meta: &Meta, now: Instant) {
+    pub(crate) fn broke(&mut self, index: usize, failure: &Failure, meta: &mut Meta, now: Instant) {
         // A stream that came along until the deadline says nothing about health.
         let counts = failure.phase != Some(Phase::Deadline) && self.says_of_model(failure);
         self.stop_attempt(index, failure, counts, now);
+        self.price(index, meta);
         self.end("error", Some(meta.clone()), Some(failure.class), now);
     }
 
@@ -121,6 +132,9 @@ impl Call {
             attempts: self.attempts.len(),
             latency_added: attempt.started.saturating_duration_since(self.started),
             adapted: attempt.adapted.clone(),
+            cost_usd: None,
+            added_cost_usd: None,
+            cost_is_estimate: false,
         }
     }
 
@@ -326,6 +340,7 @@ impl Call {
         if self.ended {
             return;
         }
+        self.leave_queue(now);
         for index in 0..self.attempts.len() {
             if !self.attempts[index].running {
                 continue;

@@ -4,6 +4,7 @@
 
 mod attempt;
 mod choose;
+mod cost;
 mod degraded;
 mod end;
 mod fail;
@@ -31,6 +32,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
+pub(crate) use cost::was_accepted;
 pub(crate) use fail::Unit;
 
 /// Whether the caller wants a stream.
@@ -92,6 +94,8 @@ pub(crate) struct Call {
     hedges: usize,
     /// Same-rung retries made, by rung.
     retries: Vec<u32>,
+    /// The attempt that answers, once it has won.
+    winner: Option<usize>,
     /// How each rung ended, in the order they were asked or refused.
     ends: Vec<(usize, crate::error::RungEndKind)>,
     last_failure: Option<Failure>,
@@ -149,6 +153,7 @@ impl Call {
             steps: VecDeque::new(),
             hedges: 0,
             retries: vec![0; role.rungs.len()],
+            winner: None,
             ends: Vec::new(),
             last_failure: None,
             overflowed: None,
@@ -216,7 +221,8 @@ impl Call {
             self.fail(crate::error::CallErrorKind::Failed(failure), now);
             return;
         }
-        let started = match self.goes_whole_elsewhere(rung, now) {
+        let elsewhere = self.goes_whole_elsewhere(rung, now);
+        let started = match elsewhere.or_else(|| self.goes_cheaper_elsewhere(rung, now)) {
             Some(refusal) => Err(refusal),
             None => self.start(rung, AttemptKind::First, now).map(drop),
         };
@@ -253,7 +259,7 @@ impl Call {
                     until,
                 };
             }
-            self.queued = None;
+            self.leave_queue(now);
             self.end_exhausted(now);
         }
         if let Some(step) = self.steps.pop_front() {
@@ -359,7 +365,7 @@ impl Call {
 
     /// A place at the queued rung is free, and this call's.
     pub(crate) fn place_free(&mut self, place: OwnedSemaphorePermit, now: Instant) {
-        if let Some((planned, _)) = self.queued.take() {
+        if let Some(planned) = self.leave_queue(now) {
             self.start_planned(planned, Some(place), now);
         }
     }
@@ -432,6 +438,8 @@ impl Call {
             window_ends: None,
             permits: Some(permits),
             usage: None,
+            came: Amount::default(),
+            spent: None,
             adapted: Vec::new(),
             tailored,
         });
@@ -448,6 +456,8 @@ impl Call {
             first_token: None,
             ended: None,
             outcome: AttemptOutcome::Running,
+            usage: None,
+            cost: None,
         }));
         self.adapted(index, &self.attempts[index].tailored.clone().notes);
         self.tell(
@@ -493,6 +503,7 @@ impl Call {
     /// Content came, of so many bytes of text.
     pub(crate) fn content(&mut self, index: usize, bytes: usize, now: Instant) {
         let attempt = &mut self.attempts[index];
+        attempt.came.add_piece(bytes);
         if let Some(pace) = attempt.pace.as_mut() {
             pace.content(bytes, now);
         }
@@ -562,7 +573,7 @@ impl Call {
             }
         }
         self.planned = None;
-        self.queued = None;
+        self.leave_queue(now);
         self.fail(crate::error::CallErrorKind::Failed(failure), now);
     }
 }

@@ -4,6 +4,8 @@
 mod cases;
 mod clocks;
 mod commit;
+mod cost;
+mod cost_ceiling;
 mod crowd;
 mod degradation;
 mod degraded_input;
@@ -11,6 +13,7 @@ mod edges;
 mod failures;
 mod hedging;
 mod machine;
+mod queueing;
 mod restoration;
 mod shelf;
 mod streams;

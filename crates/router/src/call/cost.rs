@@ -1,0 +1,171 @@
+//! What attempts used and what that cost.
+
+use super::Call;
+use crate::amount::Amount;
+use evenkeel_core::{AttemptOutcome, Class, Cost, Failure, Meta, Phase, Refusal, SpentOn, Usage};
+use std::time::Instant;
+
+/// What one attempt used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spent {
+    /// Tokens it is billed for, reported or estimated.
+    pub(super) billed: Usage,
+    pub(super) cost: Option<Cost>,
+}
+
+/// Whether the provider of a failed attempt had taken the request and begun to
+/// work: what it answers with a status of refusal, and what never reached it, is
+/// not billed.
+pub(crate) fn was_accepted(failure: &Failure) -> bool {
+    let refused = failure.status.is_some_and(|status| status >= 400);
+    let unsent = failure.class == Class::Unreachable || failure.phase == Some(Phase::Connect);
+    !refused && !unsent
+}
+
+/// Whether the provider said all it had to say, however useless: what it reported
+/// then is what it bills.
+fn said_it_all(outcome: &AttemptOutcome) -> bool {
+    match outcome {
+        AttemptOutcome::Won => true,
+        AttemptOutcome::Failed(failure) => matches!(
+            failure.class,
+            Class::Semantic | Class::Malformed | Class::ContentFilter
+        ),
+        _ => false,
+    }
+}
+
+impl Call {
+    /// What an attempt that ends so used, and what that costs.
+    pub(super) fn spent(&self, index: usize, outcome: &AttemptOutcome) -> Spent {
+        let (billed, is_estimate) = self.billed(index, outcome);
+        let model = &self.role.rungs[self.attempts[index].rung].model.config;
+        let cost = model.cost_usd(&billed).map(|usd| Cost {
+            usd,
+            is_estimate,
+            spent_on: self.spent_on(index, outcome),
+        });
+        Spent { billed, cost }
+    }
+
+    /// Tokens as reported, if the report was the last word; else at least what was
+    /// sent and what came.
+    fn billed(&self, index: usize, outcome: &AttemptOutcome) -> (Usage, bool) {
+        let attempt = &self.attempts[index];
+        let reported = attempt.usage;
+        if let Some(usage) = reported.filter(|_| said_it_all(outcome)) {
+            return (usage, false);
+        }
+        let accepted = match outcome {
+            AttemptOutcome::Failed(failure) => {
+                was_accepted(failure) || attempt.came != Amount::default()
+            }
+            _ => true,
+        };
+        if !accepted {
+            return (Usage::default(), false);
+        }
+        let came = attempt.came.tokens();
+        let usage = match reported {
+            Some(usage) => Usage {
+                output: usage.output.max(came),
+                ..usage
+            },
+            None => Usage {
+                input: self.expected_input(attempt.rung),
+                output: came,
+                ..Usage::default()
+            },
+        };
+        (usage, true)
+    }
+
+    /// Input tokens the rung's model is expected to count: the estimate, corrected by
+    /// what its answers have reported.
+    fn expected_input(&self, rung: usize) -> u64 {
+        let ratio = self.role.rungs[rung].model.billed.ratio();
+        self.tokens.saturating_mul(ratio) / 1_000
+    }
+
+    /// Output tokens an answer of the rung is expected to have: as many as its
+    /// answers to this role have on average, at most what the caller asks for.
+    fn expected_output(&self, rung: usize) -> u64 {
+        let mean = self.role.rungs[rung].output.get().map(rounded);
+        let most = self.request.max_output_tokens;
+        match (mean, most) {
+            (Some(mean), Some(most)) => mean.min(most),
+            (mean, most) => mean.or(most).unwrap_or(0),
+        }
+    }
+
+    /// Why the rung comes after those at which the call costs less: it is expected
+    /// to cost more here than the role's ceiling. None where the price is not known.
+    pub(super) fn over_cost(&self, rung: usize) -> Option<Refusal> {
+        let ceiling = self.role.policy.cost_ceiling_usd?;
+        let usage = Usage {
+            input: self.expected_input(rung),
+            output: self.expected_output(rung),
+            ..Usage::default()
+        };
+        let expected = self.role.rungs[rung].model.config.cost_usd(&usage)?;
+        (expected > ceiling).then_some(Refusal::OverCost {
+            expected_micros: rounded(expected * 1e6),
+            ceiling_micros: rounded(ceiling * 1e6),
+        })
+    }
+
+    /// Why a rung above the role's ceiling is passed over: another one is not.
+    pub(super) fn goes_cheaper_elsewhere(&self, rung: usize, now: Instant) -> Option<Refusal> {
+        let refusal = self.over_cost(rung)?;
+        let other = self.next_usable(rung, now)?;
+        let as_good = self.over_cost(other).is_none() && !self.is_cut(other);
+        as_good.then_some(refusal)
+    }
+
+    fn spent_on(&self, index: usize, outcome: &AttemptOutcome) -> SpentOn {
+        if self.winner == Some(index) {
+            return SpentOn::Answer;
+        }
+        match outcome {
+            AttemptOutcome::Lost => SpentOn::Hedge,
+            _ if self.attempts[index].hedge_of.is_some() => SpentOn::Hedge,
+            AttemptOutcome::Failed(_) => SpentOn::Failover,
+            _ => SpentOn::Answer,
+        }
+    }
+
+    /// What the answering attempt reported: for the estimates of later ones.
+    pub(super) fn note_usage(&self, index: usize, usage: Usage) {
+        let rung = &self.role.rungs[self.attempts[index].rung];
+        rung.model.billed.observe(self.tokens, usage.input);
+        rung.output.observe(usage.output);
+    }
+
+    /// Puts into the answer's meta what it cost, and what the other attempts added.
+    pub(super) fn price(&self, index: usize, meta: &mut Meta) {
+        let mut added = Some(0.0);
+        let spent = self.attempts.iter().map(|attempt| attempt.spent);
+        for (other, spent) in spent.enumerate() {
+            let Some(Spent { billed, cost }) = spent else {
+                continue;
+            };
+            meta.cost_is_estimate |= cost.is_some_and(|cost| cost.is_estimate);
+            if other == index {
+                meta.cost_usd = cost.map(|cost| cost.usd);
+            } else if billed.input + billed.output > 0 {
+                // What was not billed adds nothing, whatever the price.
+                added = added.and_then(|sum| Some(sum + cost?.usd));
+            }
+        }
+        meta.added_cost_usd = added;
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate of tokens, or millionths of a dollar, never negative"
+)]
+fn rounded(number: f64) -> u64 {
+    number.round() as u64
+}
