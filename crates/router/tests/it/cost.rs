@@ -1,10 +1,14 @@
 //! What calls cost: of the answer, and of what was asked beside it.
 
-use crate::world::{Plan, World, ms, steady, told};
-use evenkeel_chaos::{Behaviour, Fault, Latency};
-use evenkeel_core::{CallContext, ChatRequest, Cost, EventKind, SpentOn, StreamEvent, Trail};
+use crate::world::{Plan, ROLE, World, ms, steady, told};
+use evenkeel_chaos::{Behaviour, Fault, Latency, Simulated};
+use evenkeel_core::{
+    CallContext, ChatRequest, ChatResponse, Cost, EventKind, EventStream, Failure, Provider,
+    ProviderCall, SpentOn, StreamEvent, Trail, Usage,
+};
 use evenkeel_roster::{HedgeMode, ModelConfig};
 use futures_util::StreamExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Two dollars a million input tokens, ten a million output tokens; rung 1 twice that.
@@ -99,24 +103,43 @@ async fn the_loser_of_a_race_adds_what_it_was_sent() {
     assert_eq!(kinds(&world), [("hedge", true), ("answer", false)]);
 }
 
+/// A model whose tokenizer makes half of what is estimated.
+#[derive(Debug)]
+struct Terse(Simulated);
+
+#[async_trait::async_trait]
+impl Provider for Terse {
+    async fn complete(&self, call: ProviderCall) -> Result<ChatResponse, Failure> {
+        let estimate = call.request.estimated_input_tokens();
+        let mut answer = self.0.complete(call).await?;
+        answer.usage = answer.usage.map(|usage| Usage {
+            input: estimate / 2,
+            ..usage
+        });
+        Ok(answer)
+    }
+
+    async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
+        self.0.stream(call).await
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_estimate_of_a_loser_learns_from_what_its_model_reports() {
     let long = ChatRequest::user("the tide turns at noon ".repeat(200));
     let world = Plan::new(vec![steady(100), steady(100)])
         .model(priced)
+        .provider(|_, simulated| Arc::new(Terse(simulated)))
         .build();
     let ask = || {
-        let request = long.clone();
-        world
-            .router
-            .complete(crate::world::ROLE, request, CallContext::default())
+        let context = CallContext::default();
+        world.router.complete(ROLE, long.clone(), context)
     };
     let mut reported = 0;
     for _ in 0..100 {
         reported = ask().await.unwrap().response.usage.unwrap().input;
     }
-    let estimate = long.estimated_input_tokens();
-    assert!(reported * 5 < estimate * 4, "{reported} of {estimate}");
+    assert_eq!(reported, long.estimated_input_tokens() / 2);
     world.set(0, steady(10_000));
     let lost = costs(&ask().await.unwrap().trail)[0].unwrap().usd;
     let billed = reported as f64 * 2.0 / 1e6;
