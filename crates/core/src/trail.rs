@@ -322,6 +322,8 @@ mod tests {
                 first_token: None,
                 ended: None,
                 outcome,
+                usage: None,
+                cost: None,
             })
         };
         let timeout = Failure::timeout(Phase::Stall, "words of ours");

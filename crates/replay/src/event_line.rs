@@ -38,6 +38,7 @@ pub fn event_line(event: &EventKind) -> Option<String> {
             model,
             latency,
             class,
+            ..
         } => match (class, latency) {
             (Some(class), _) => format!("probed {model} {class}"),
             (None, Some(_)) => format!("probed {model} ok"),
