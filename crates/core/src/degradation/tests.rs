@@ -19,6 +19,9 @@ fn meta(rung: usize, capability: f64, quality: f64) -> Meta {
         attempts: 1,
         latency_added: Duration::ZERO,
         adapted: Vec::new(),
+        cost_usd: None,
+        added_cost_usd: None,
+        cost_is_estimate: false,
     }
 }
 
