@@ -14,6 +14,10 @@ pub struct Trail {
 /// One thing that happened.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most steps are attempts, and few calls have more than one step"
+)]
 pub enum TrailStep {
     /// An attempt; its record is filled in as it goes on.
     Attempt(AttemptRecord),
