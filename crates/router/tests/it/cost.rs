@@ -18,6 +18,12 @@ fn priced(rung: usize, model: &mut ModelConfig) {
     model.output_usd_per_mtok = Some(10.0 * factor);
 }
 
+/// What so many tokens cost at rung 0.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+fn price(input: u64, output: u64) -> f64 {
+    (input as f64 * 2.0 + output as f64 * 10.0) / 1e6
+}
+
 /// What each attempt cost.
 fn costs(trail: &Trail) -> Vec<Option<Cost>> {
     trail.attempts().map(|attempt| attempt.cost).collect()
@@ -41,7 +47,7 @@ async fn an_answer_costs_what_it_reports_and_nothing_was_added() {
     let world = Plan::new(vec![steady(100)]).model(priced).build();
     let answer = world.ask().await.unwrap();
     let usage = answer.response.usage.unwrap();
-    let usd = (usage.input as f64 * 2.0 + usage.output as f64 * 10.0) / 1e6;
+    let usd = price(usage.input, usage.output);
     assert!(usd > 0.0);
     assert_usd(answer.meta.cost_usd, usd);
     assert_eq!(answer.meta.added_cost_usd, Some(0.0));
@@ -82,7 +88,7 @@ async fn a_stream_says_what_it_cost_at_its_end() {
         }
     }
     let usage = usage.unwrap();
-    let usd = (usage.input as f64 * 2.0 + usage.output as f64 * 10.0) / 1e6;
+    let usd = price(usage.input, usage.output);
     assert_usd(stream.meta().cost_usd, usd);
 }
 
@@ -97,7 +103,7 @@ async fn the_loser_of_a_race_adds_what_it_was_sent() {
     let lost = costs(&answer.trail)[0].unwrap();
     assert_eq!(lost.spent_on, SpentOn::Hedge);
     assert!(lost.is_estimate);
-    assert_usd(Some(lost.usd), input as f64 * 2.0 / 1e6);
+    assert_usd(Some(lost.usd), price(input, 0));
     assert_eq!(answer.meta.added_cost_usd, Some(lost.usd));
     assert!(answer.meta.cost_is_estimate);
     assert_eq!(kinds(&world), [("hedge", true), ("answer", false)]);
@@ -142,7 +148,7 @@ async fn the_estimate_of_a_loser_learns_from_what_its_model_reports() {
     assert_eq!(reported, long.estimated_input_tokens() / 2);
     world.set(0, steady(10_000));
     let lost = costs(&ask().await.unwrap().trail)[0].unwrap().usd;
-    let billed = reported as f64 * 2.0 / 1e6;
+    let billed = price(reported, 0);
     assert!(
         (billed..billed * 1.1).contains(&lost),
         "{lost} for {billed}"
@@ -165,7 +171,7 @@ async fn a_losing_stream_adds_what_had_come_of_it() {
     assert_eq!(told(&stream.trail()), ["0 first lost", "1 hedge won"]);
     let lost = costs(&stream.trail())[0].unwrap();
     let input = ChatRequest::user("hello").estimated_input_tokens();
-    assert!(lost.usd > input as f64 * 2.0 / 1e6, "{}", lost.usd);
+    assert!(lost.usd > price(input, 0), "{}", lost.usd);
     assert!(lost.is_estimate);
     assert_eq!(stream.meta().added_cost_usd, Some(lost.usd));
 }
