@@ -3,6 +3,7 @@
 use crate::auth::ClientKeys;
 use crate::context::RequestIds;
 use crate::limits::Limits;
+use crate::trust::Trust;
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_roster::ServerConfig;
 use evenkeel_router::Router;
@@ -16,6 +17,7 @@ pub(crate) struct App {
     pub(crate) keys: ClientKeys,
     /// What operators authenticate with; none where they have no address.
     pub(crate) admin: Option<ClientKeys>,
+    pub(crate) trust: Trust,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
     pub(crate) meta_key: String,
@@ -32,6 +34,7 @@ impl App {
             router,
             keys: ClientKeys::new(config.client_keys.clone()),
             admin: admin.map(|admin| ClientKeys::new(vec![admin.token.clone()])),
+            trust: Trust::new(config),
             ids: RequestIds::new(fastrand::u64(..)),
             limits,
             meta_key: config.meta_key.clone(),

@@ -2,15 +2,38 @@
 
 use http::{HeaderMap, HeaderValue, header};
 use secrecy::{ExposeSecret, SecretString};
-use subtle::{Choice, ConstantTimeEq};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, LazyLock};
+use subtle::ConstantTimeEq;
 
-/// The keys that clients authenticate with. None: everyone may call.
+/// What callers are told apart by. Its secret is the process's own, so that an id
+/// stays with its key when the keys are read again, and tells nothing of it.
+static IDS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Who calls, as far as its key tells.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(Option<Arc<str>>);
+
+impl Caller {
+    /// An opaque id of the caller's key; none where no key is asked for.
+    pub(crate) fn id(&self) -> Option<&Arc<str>> {
+        self.0.as_ref()
+    }
+}
+
+/// The keys that clients authenticate with, and what each is known by. None:
+/// everyone may call.
 #[derive(Debug)]
-pub(crate) struct ClientKeys(Vec<SecretString>);
+pub(crate) struct ClientKeys(Vec<(SecretString, Arc<str>)>);
 
 impl ClientKeys {
     pub(crate) fn new(keys: Vec<SecretString>) -> Self {
-        Self(keys)
+        let known = |key: SecretString| {
+            let id = IDS.hash_one(key.expose_secret());
+            (key, Arc::from(format!("{id:016x}")))
+        };
+        Self(keys.into_iter().map(known).collect())
     }
 
     /// Whether no key is asked for.
@@ -18,24 +41,26 @@ impl ClientKeys {
         self.0.is_empty()
     }
 
-    /// Whether `headers` carry one of the keys, as `Authorization: Bearer …`
-    /// or `x-api-key`. Takes the same time whichever key is meant and however
-    /// much of it is right; only a key's length may show.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> bool {
+    /// Who calls, where `headers` carry one of the keys, as `Authorization:
+    /// Bearer …` or `x-api-key`. Takes the same time whichever key is meant and
+    /// however much of it is right; only a key's length may show.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Option<Caller> {
         if self.is_open() {
-            return true;
+            return Some(Caller(None));
         }
         let offered = [
             bearer(headers),
             headers.get("x-api-key").map(HeaderValue::as_bytes),
         ];
-        let mut found = Choice::from(0);
+        let mut caller = None;
         for offer in offered.into_iter().flatten() {
-            for key in &self.0 {
-                found |= key.expose_secret().as_bytes().ct_eq(offer);
+            for (key, id) in &self.0 {
+                if key.expose_secret().as_bytes().ct_eq(offer).into() {
+                    caller = Some(Caller(Some(id.clone())));
+                }
             }
         }
-        found.into()
+        caller
     }
 }
 
@@ -69,8 +94,23 @@ mod tests {
             ("authorization", "bearer  evk-two"),
             ("x-api-key", "evk-two"),
         ] {
-            assert!(keys().admit(&headers(name, value)), "{name}: {value}");
+            let caller = keys().admit(&headers(name, value));
+            assert!(caller.is_some(), "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn a_caller_is_known_by_its_key_and_the_id_tells_nothing_of_it() {
+        let id = |keys: &ClientKeys, key| {
+            let caller = keys.admit(&headers("x-api-key", key)).unwrap();
+            caller.id().unwrap().to_string()
+        };
+        let one = id(&keys(), "evk-one");
+        assert_ne!(one, id(&keys(), "evk-two"));
+        // Read again, in another order.
+        let again = ClientKeys::new(vec!["evk-two".into(), "evk-one".into()]);
+        assert_eq!(one, id(&again, "evk-one"));
+        assert!(!one.contains("one") && !one.contains("evk"));
     }
 
     #[test]
@@ -84,12 +124,14 @@ mod tests {
             ("x-api-key", ""),
             ("x-other", "evk-one"),
         ] {
-            assert!(!keys().admit(&headers(name, value)), "{name}: {value}");
+            let caller = keys().admit(&headers(name, value));
+            assert!(caller.is_none(), "{name}: {value}");
         }
     }
 
     #[test]
     fn without_keys_everyone_may_call() {
-        assert!(ClientKeys::new(vec![]).admit(&HeaderMap::new()));
+        let caller = ClientKeys::new(vec![]).admit(&HeaderMap::new());
+        assert!(caller.unwrap().id().is_none());
     }
 }

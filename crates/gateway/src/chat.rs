@@ -6,14 +6,16 @@ use crate::body;
 use crate::context::call_context;
 use crate::error::ApiError;
 use crate::events::{EventBody, Wording};
+use crate::trust::{baggage, put_baggage};
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use evenkeel_core::{CallContext, Trail};
+use evenkeel_core::{Baggage, CallContext, DegradationContext, Trail};
 use evenkeel_providers::wire::ClientRequest;
 use evenkeel_providers::wire::openai::{decode_request, encode_response};
 use evenkeel_router::{CallError, CallErrorKind};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, header};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +30,7 @@ pub(crate) async fn completions(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let id = app.ids.of(&parts.headers);
-    let mut response = match answer(&app, &parts.headers, body, id.clone()).await {
+    let mut response = match answer(&app, &parts, body, id.clone()).await {
         Ok(response) => response,
         Err(refusal) => {
             tracing::info!(
@@ -48,23 +50,31 @@ pub(crate) async fn completions(
 /// that never came to a role.
 async fn answer(
     app: &App,
-    headers: &HeaderMap,
+    parts: &Parts,
     body: Body,
     id: Arc<str>,
 ) -> Result<Response<Body>, ApiError> {
-    if !app.keys.admit(headers) {
+    let headers = &parts.headers;
+    let Some(caller) = app.keys.admit(headers) else {
         body::discard(body, headers).await;
         return Err(ApiError::invalid_client_key());
-    }
+    };
     let body = body::read(body, headers, app.max_body_bytes, &app.limits).await?;
     let begun = now();
-    let context = call_context(headers, id.clone())?;
+    let mut context = call_context(headers, id.clone())?;
+    context.caller = caller.id().cloned();
+    let baggage = baggage(headers);
+    if app.trust.covers(&caller, &parts.extensions) {
+        context.degradation = baggage.degradation();
+    }
     let asked = decode(body).await?;
     let call = Call {
         app,
         begun,
         role: asked.model.clone(),
         id,
+        baggage,
+        before: context.degradation.clone(),
     };
     if asked.stream {
         call.stream(asked, context).await
@@ -102,6 +112,10 @@ struct Call<'a> {
     begun: Instant,
     role: String,
     id: Arc<str>,
+    /// What the request carried.
+    baggage: Baggage,
+    /// What the answers it builds on have lost, as far as its sender is believed.
+    before: DegradationContext,
 }
 
 impl Call<'_> {
@@ -128,6 +142,8 @@ impl Call<'_> {
         let mut response = json_response(body.to_string());
         let overhead = self.overhead(called, &answer.trail);
         put_meta(response.headers_mut(), &answer.meta, overhead);
+        let baggage = self.baggage.write(&answer.degradation);
+        put_baggage(response.headers_mut(), baggage);
         Ok(response)
     }
 
@@ -143,6 +159,7 @@ impl Call<'_> {
             Err(error) => return self.failed(&error),
         };
         let meta = stream.meta().clone();
+        let baggage = self.baggage.write(&stream.degradation());
         let overhead = self.overhead(called, &stream.trail());
         let wording = Wording {
             id: format!("chatcmpl-{}", self.id),
@@ -161,6 +178,7 @@ impl Call<'_> {
         let buffering = HeaderName::from_static("x-accel-buffering");
         headers.insert(buffering, HeaderValue::from_static("no"));
         put_meta(headers, &meta, overhead);
+        put_baggage(headers, baggage);
         Ok(response)
     }
 
@@ -172,7 +190,9 @@ impl Call<'_> {
         let answer = ApiError::from_call(error);
         let reason = answer.reason();
         let mut response = answer.into_response();
-        put_failure(response.headers_mut(), &self.role, reason, &error.trail);
+        let headers = response.headers_mut();
+        put_failure(headers, &self.role, reason, &error.trail);
+        put_baggage(headers, self.baggage.write(&self.before));
         Ok(response)
     }
 

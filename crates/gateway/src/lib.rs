@@ -14,6 +14,7 @@ mod log;
 mod routes;
 mod server;
 mod socket;
+mod trust;
 
 pub use crate::limits::Limits;
 pub use crate::log::LogObserver;

@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::limits::Limits;
 use crate::routes;
 use crate::socket::{Served, Serving, Socket};
+use crate::trust::Peer;
 use axum::body::Body;
 use bytes::Bytes;
 use evenkeel_roster::ServerConfig;
@@ -243,10 +244,10 @@ impl Connections {
                 return;
             };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     let connections = self.clone();
                     tasks.spawn(async move {
-                        connections.serve(stream).await;
+                        connections.serve(stream, Peer(peer.ip())).await;
                         drop(place);
                     });
                 }
@@ -260,13 +261,14 @@ impl Connections {
 
     /// Serves one connection to its end. Its errors are the client's: a
     /// broken head has been answered, a client that left needs no answer.
-    async fn serve(self, stream: TcpStream) {
+    async fn serve(self, stream: TcpStream, peer: Peer) {
         // Events of a stream must not wait for the client's acknowledgement.
         let _ = stream.set_nodelay(true);
         let serving = Serving::default();
         let socket = Socket::new(stream, serving.clone(), self.limits);
         let routes = self.routes;
-        let service = service_fn(move |request: Request<Incoming>| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
             let served = serving.begin();
             let answer = routes.clone().call(request);
             async move { answer.await.map(|answer| tracked(answer, served)) }

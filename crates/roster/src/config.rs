@@ -7,6 +7,7 @@ use evenkeel_core::ModelId;
 use secrecy::SecretString;
 
 use crate::model::ModelConfig;
+use crate::network::Network;
 use crate::policy::RolePolicy;
 use crate::provider::ProviderConfig;
 
@@ -84,6 +85,11 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// `allow_open`: whether to serve without client keys on an address that is not loopback.
     pub allow_open: bool,
+    /// `trusted_networks`: whose word about what earlier answers have lost (`baggage`)
+    /// is taken; absent: loopback's, empty: nobody's.
+    pub trusted_networks: Vec<Network>,
+    /// `trust_client_keys`: whether that of everyone with a client key is taken too.
+    pub trust_client_keys: bool,
     /// `[server.admin]`: the operators' own address; absent: there is none.
     pub admin: Option<AdminConfig>,
 }
@@ -105,6 +111,8 @@ impl Default for ServerConfig {
             meta_key: "evenkeel".to_owned(),
             max_body_bytes: 32 * 1024 * 1024,
             allow_open: false,
+            trusted_networks: Network::LOOPBACK.to_vec(),
+            trust_client_keys: false,
             admin: None,
         }
     }

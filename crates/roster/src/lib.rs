@@ -7,6 +7,7 @@ mod faults;
 mod guard;
 mod load;
 mod model;
+mod network;
 mod policy;
 mod price;
 mod provider;
@@ -19,6 +20,7 @@ pub use crate::degraded::{DegradedPolicy, OnDegradedInput};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load, load_beside};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
+pub use crate::network::{InvalidNetwork, Network};
 pub use crate::policy::{
     Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy,
     RetryPolicy, RolePolicy, Signal, StreamValidation,

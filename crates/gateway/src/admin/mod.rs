@@ -31,7 +31,7 @@ async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     let admitted = app
         .admin
         .as_ref()
-        .is_some_and(|token| token.admit(&parts.headers));
+        .is_some_and(|token| token.admit(&parts.headers).is_some());
     if !admitted {
         body::discard(body, &parts.headers).await;
         tracing::warn!(

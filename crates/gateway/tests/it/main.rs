@@ -9,6 +9,7 @@ mod admin;
 mod answers;
 mod auth;
 mod bad_input;
+mod baggage;
 mod cases;
 mod command;
 mod departures;

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 
 use super::check_key;
 use crate::config::{AdminConfig, ServerConfig};
+use crate::network::Network;
 use evenkeel_document::{TableReader, assign};
 
 /// Names that an answer in OpenAI's wire format already uses.
@@ -47,6 +48,11 @@ pub(crate) fn read_server(table: &mut TableReader<'_, '_>) -> ServerConfig {
         most.and_then(|most| usize::try_from(most).ok()),
     );
     assign(&mut server.allow_open, table.flag("allow_open"));
+    assign(&mut server.trusted_networks, read_networks(table));
+    assign(
+        &mut server.trust_client_keys,
+        table.flag("trust_client_keys"),
+    );
     check_listen(table, &server, keys_fault);
     server.admin = table.within("admin", read_admin).flatten();
     let shares_port =
@@ -88,6 +94,20 @@ fn read_admin(table: &mut TableReader<'_, '_>) -> Option<AdminConfig> {
         listen: listen.to_owned(),
         token: SecretString::from(token),
     })
+}
+
+fn read_networks(table: &mut TableReader<'_, '_>) -> Option<Vec<Network>> {
+    let networks = table.texts("trusted_networks")?;
+    let mut known = Vec::with_capacity(networks.len());
+    for network in networks {
+        match network.text.parse::<Network>() {
+            Ok(network) => known.push(network),
+            Err(error) => table
+                .findings
+                .error(&network.place, error.to_string(), None),
+        }
+    }
+    Some(known)
 }
 
 /// Reads the keys; true if one of them cannot be used.

@@ -1,0 +1,54 @@
+//! Whose word about earlier answers is taken.
+
+use crate::auth::Caller;
+use evenkeel_core::Baggage;
+use evenkeel_roster::{Network, ServerConfig};
+use http::header::HeaderMap;
+use http::{Extensions, HeaderName, HeaderValue};
+use std::net::IpAddr;
+
+const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
+
+/// The other end of the connection that a request came on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Whose baggage is believed.
+#[derive(Debug)]
+pub(crate) struct Trust {
+    networks: Vec<Network>,
+    keys: bool,
+}
+
+impl Trust {
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        Self {
+            networks: config.trusted_networks.clone(),
+            keys: config.trust_client_keys,
+        }
+    }
+
+    /// Whether a request of `caller` with these extensions may say what
+    /// earlier answers have lost. A request without a known peer may not.
+    pub(crate) fn covers(&self, caller: &Caller, extensions: &Extensions) -> bool {
+        if self.keys && caller.id().is_some() {
+            return true;
+        }
+        let peer = extensions.get::<Peer>();
+        peer.is_some_and(|Peer(peer)| self.networks.iter().any(|n| n.contains(*peer)))
+    }
+}
+
+/// The baggage that a request carries; a header with bytes that no baggage has
+/// is passed over.
+pub(crate) fn baggage(headers: &HeaderMap) -> Baggage {
+    let values = headers.get_all(&BAGGAGE).into_iter();
+    Baggage::read(values.filter_map(|value| value.to_str().ok()))
+}
+
+/// Writes the `baggage` of an answer; none where there is nothing to carry.
+pub(crate) fn put_baggage(headers: &mut HeaderMap, baggage: Option<String>) {
+    if let Some(Ok(value)) = baggage.map(HeaderValue::try_from) {
+        headers.insert(BAGGAGE, value);
+    }
+}
