@@ -1,6 +1,6 @@
 //! What accompanies one call.
 
-use crate::DegradationContext;
+use crate::{Complexity, DegradationContext, ModelId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,17 @@ pub struct CallContext {
     pub caller: Option<Arc<str>>,
     /// What the answers that this call builds on have lost.
     pub degradation: DegradationContext,
+    /// The kind of task, where the role's policy tells some apart. A name that
+    /// it does not know changes nothing.
+    pub task: Option<Arc<str>>,
+    /// How hard the request is; the role's policy says what that asks of a model.
+    pub complexity: Option<Complexity>,
+    /// The least capability of the model that may answer, 0 to 1, the primary
+    /// being 1. It can only raise what role, task and complexity ask.
+    pub min_capability: Option<f64>,
+    /// Only these models of the role's roster may answer, in this order, where
+    /// the role's policy allows that (`allow_pinned_roster`).
+    pub pinned_roster: Option<Vec<ModelId>>,
     /// Values for the variables of the role's prompt, before those of its files.
     pub prompt_variables: BTreeMap<String, String>,
     /// Shorter clocks.

@@ -74,6 +74,8 @@ pub enum EventKind {
     CallStarted {
         /// The role asked.
         role: Arc<str>,
+        /// The kind of task as the caller named it, known to the role or not.
+        task: Option<Arc<str>>,
         /// The caller's id of the request.
         request_id: Option<Arc<str>>,
     },
@@ -111,6 +113,8 @@ pub enum EventKind {
     LatencyBreach {
         /// The role.
         role: Arc<str>,
+        /// The task of the role, where it stands on a rung of its own.
+        task: Option<Arc<str>>,
         /// Which rung.
         rung: usize,
         /// Which model.
@@ -132,6 +136,8 @@ pub enum EventKind {
     LatencyBreachEnded {
         /// The role.
         role: Arc<str>,
+        /// The task of the role, where it stands on a rung of its own.
+        task: Option<Arc<str>>,
         /// Which rung.
         rung: usize,
         /// Which model.
@@ -143,6 +149,8 @@ pub enum EventKind {
     ModelSubstitution {
         /// The role.
         role: Arc<str>,
+        /// The task of the role, where it stands on a rung of its own.
+        task: Option<Arc<str>>,
         /// The role's epoch after the move.
         epoch: u64,
         /// The rung left.
@@ -164,6 +172,8 @@ pub enum EventKind {
     CanaryStarted {
         /// The role.
         role: Arc<str>,
+        /// The task of the role, where it stands on a rung of its own.
+        task: Option<Arc<str>>,
         /// The rung being restored.
         rung: usize,
         /// Its model.
@@ -175,6 +185,8 @@ pub enum EventKind {
     CanaryFailed {
         /// The role.
         role: Arc<str>,
+        /// The task of the role, where it stands on a rung of its own.
+        task: Option<Arc<str>>,
         /// The rung.
         rung: usize,
         /// Its model.
@@ -186,6 +198,8 @@ pub enum EventKind {
     ModelRestoration {
         /// The role.
         role: Arc<str>,
+        /// The task of the role, where it stands on a rung of its own.
+        task: Option<Arc<str>>,
         /// The role's epoch after the move.
         epoch: u64,
         /// The rung left.

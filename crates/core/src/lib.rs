@@ -4,6 +4,7 @@ mod answer;
 mod call;
 mod chat;
 mod clock;
+mod complexity;
 mod cost;
 mod degradation;
 mod event;
@@ -25,6 +26,7 @@ pub use crate::chat::{
     ChatRequest, Effort, Message, Output, Reasoning, Role, Sampling, Tool, ToolChoice,
 };
 pub use crate::clock::{Clock, SystemClock};
+pub use crate::complexity::Complexity;
 pub use crate::cost::{Cost, SpentOn};
 pub use crate::degradation::{Baggage, DegradationContext};
 pub use crate::event::{Event, EventKind, NoObserver, Observer, SubstitutionReason};

@@ -139,7 +139,7 @@ pub struct AttemptRecord {
 }
 
 /// Why a rung was passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The model's or provider's breaker refuses; for how much longer.
@@ -180,6 +180,15 @@ pub enum Refusal {
         /// The ceiling.
         ceiling_micros: u64,
     },
+    /// It can do less than role, task or request ask: never used for this call.
+    BelowCapability {
+        /// What the rung can do, share of the primary, 0..1.
+        capability: f64,
+        /// The least that was asked, 0..1.
+        least: f64,
+    },
+    /// The caller named the models that may answer, and this is none of them.
+    NotPinned,
     /// Left because it breached, and something better is left.
     Benched,
     /// Slower than the rung it would take over from.
@@ -203,6 +212,8 @@ impl Refusal {
             Self::ContextWindow { .. } => "context_window",
             Self::Lacks(_) => "lacks",
             Self::OverCost { .. } => "over_cost",
+            Self::BelowCapability { .. } => "below_capability",
+            Self::NotPinned => "not_pinned",
             Self::Benched => "benched",
             Self::Worse => "worse",
             Self::ProviderFailed(_) => "provider_failed",

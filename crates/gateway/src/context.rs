@@ -1,5 +1,6 @@
 //! What a caller says in headers.
 
+use crate::demand::{complexity, min_capability, pinned_roster};
 use crate::error::ApiError;
 use evenkeel_core::{CallContext, ClockOverrides, TraceContext};
 use http::HeaderMap;
@@ -39,8 +40,9 @@ impl RequestIds {
 /// The call's context as the headers tell it.
 ///
 /// # Errors
-/// A clock that is not a positive whole number, a session or workflow that is
-/// not printable ASCII or too long.
+/// A clock that is not a positive whole number, a session, workflow or task that
+/// is not printable ASCII or too long, a complexity, capability or list of models
+/// that cannot be read.
 pub(crate) fn call_context(
     headers: &HeaderMap,
     request_id: Arc<str>,
@@ -49,6 +51,10 @@ pub(crate) fn call_context(
         request_id: Some(request_id),
         session: id(headers, "x-evenkeel-session")?,
         workflow: id(headers, "x-evenkeel-workflow")?,
+        task: id(headers, "x-evenkeel-task")?,
+        complexity: complexity(headers)?,
+        min_capability: min_capability(headers)?,
+        pinned_roster: pinned_roster(headers)?,
         clocks: ClockOverrides {
             connect: clock(headers, "x-evenkeel-connect-ms")?,
             first_token: clock(headers, "x-evenkeel-first-token-ms")?,

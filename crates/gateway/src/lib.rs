@@ -7,6 +7,7 @@ mod auth;
 mod body;
 mod chat;
 mod context;
+mod demand;
 mod error;
 mod events;
 mod limits;

@@ -106,6 +106,7 @@ fn role_event(kind: &EventKind) {
     match kind {
         EventKind::LatencyBreach {
             role,
+            task,
             rung,
             model,
             detector,
@@ -117,6 +118,7 @@ fn role_event(kind: &EventKind) {
         } => tracing::warn!(
             event = "latency_breach",
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             evenkeel.rung = rung,
             model.primary = %model,
             breach.detector = detector,
@@ -128,18 +130,21 @@ fn role_event(kind: &EventKind) {
         ),
         EventKind::LatencyBreachEnded {
             role,
+            task,
             rung,
             model,
             measure,
         } => tracing::info!(
             event = "latency_breach_ended",
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             evenkeel.rung = rung,
             model.primary = %model,
             breach.measure = measure,
         ),
         EventKind::ModelSubstitution {
             role,
+            task,
             epoch,
             from_model,
             to_model,
@@ -150,6 +155,7 @@ fn role_event(kind: &EventKind) {
         } => tracing::warn!(
             event = "model_substitution",
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             model.primary = %from_model,
             model.fallback = %to_model,
             substitution.reason = reason.as_str(),
@@ -160,6 +166,7 @@ fn role_event(kind: &EventKind) {
         ),
         EventKind::ModelRestoration {
             role,
+            task,
             epoch,
             from_model,
             to_model,
@@ -168,6 +175,7 @@ fn role_event(kind: &EventKind) {
         } => tracing::info!(
             event = "model_restoration",
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             model.primary = %to_model,
             model.fallback = %from_model,
             restoration.reason = "recovered",
@@ -175,21 +183,28 @@ fn role_event(kind: &EventKind) {
             evenkeel.epoch = epoch,
         ),
         EventKind::CanaryStarted {
-            role, model, share, ..
+            role,
+            task,
+            model,
+            share,
+            ..
         } => tracing::info!(
             event = "canary_started",
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             model.primary = %model,
             restoration.share = share,
         ),
         EventKind::CanaryFailed {
             role,
+            task,
             model,
             interval,
             ..
         } => tracing::warn!(
             event = "canary_failed",
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             model.primary = %model,
             restoration.probe_interval_ms = ms(*interval),
         ),
@@ -266,10 +281,15 @@ fn health_event(kind: &EventKind) {
 fn call_event(event: &Event) {
     let call = event.call.map(display);
     match &event.kind {
-        EventKind::CallStarted { role, request_id } => tracing::debug!(
+        EventKind::CallStarted {
+            role,
+            task,
+            request_id,
+        } => tracing::debug!(
             event = "call_started",
             call,
             agent.role = %role,
+            evenkeel.task_type = task.as_ref().map(display),
             request_id = request_id.as_ref().map(display),
         ),
         EventKind::AttemptStarted {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 use crate::policy::{HedgePolicy, PolicyError, RestorePolicy, RetryPolicy, RolePolicy};
+use crate::task::Thresholds;
 
 /// No timed setting may be longer than a day: beyond that a slip in the unit is likelier than intent.
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -37,17 +38,12 @@ impl RolePolicy {
     }
 
     fn threshold_faults(&self, faults: &mut Faults) {
-        faults.span("p95_threshold_ms", self.p95);
-        faults.span("p99_threshold_ms", self.p99);
-        faults.not_below("p99_threshold_ms", self.p99, "p95_threshold_ms", self.p95);
-        faults.span("first_token_p95_ms", self.first_token_p95);
-        faults.span("first_token_p99_ms", self.first_token_p99);
-        faults.not_below(
-            "first_token_p99_ms",
-            self.first_token_p99,
-            "first_token_p95_ms",
-            self.first_token_p95,
-        );
+        faults.thresholds(&Thresholds {
+            p95: self.p95,
+            p99: self.p99,
+            first_token_p95: self.first_token_p95,
+            first_token_p99: self.first_token_p99,
+        });
         if self.window < Duration::from_secs(1) || self.window > LONGEST {
             faults.add(
                 "evaluation_window_seconds",
@@ -88,6 +84,7 @@ impl RolePolicy {
     fn share_faults(&self, faults: &mut Faults) {
         faults.share("quality_budget", self.quality_budget);
         faults.share("min_capability_score", self.min_capability_score);
+        self.complexity.faults(faults);
         faults.share("simplify_below", self.simplify_below);
         faults.share("min_schema_compliance", self.min_schema_compliance);
         faults.at_least_one("requalify_after_days", self.requalify_after_days);
@@ -245,6 +242,18 @@ impl Faults {
             against: None,
             message,
         });
+    }
+
+    /// The limits that latencies are judged by.
+    pub(crate) fn thresholds(&mut self, limits: &Thresholds) {
+        let (p95, p99) = ("p95_threshold_ms", "p99_threshold_ms");
+        self.span(p95, limits.p95);
+        self.span(p99, limits.p99);
+        self.not_below(p99, limits.p99, p95, limits.p95);
+        let (p95, p99) = ("first_token_p95_ms", "first_token_p99_ms");
+        self.span(p95, limits.first_token_p95);
+        self.span(p99, limits.first_token_p99);
+        self.not_below(p99, limits.first_token_p99, p95, limits.first_token_p95);
     }
 
     /// A time that must be at least 1 ms and at most a day.

@@ -13,6 +13,7 @@ mod price;
 mod provider;
 mod queue;
 mod rules;
+mod task;
 mod written;
 
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
@@ -29,5 +30,6 @@ pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,
 };
 pub use crate::queue::{OnExhausted, QueuePolicy};
+pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
 pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};

@@ -1,11 +1,13 @@
 //! What one role asks for: thresholds, clocks, hedging, retries, restoration.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_core::Clocks;
 
 use crate::degraded::DegradedPolicy;
 use crate::queue::{OnExhausted, QueuePolicy};
+use crate::task::{ComplexityPolicy, TaskPolicy};
 
 /// A policy that contradicts itself or lies outside a key's range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -223,6 +225,12 @@ pub struct RolePolicy {
     pub quality_budget: f64,
     /// `min_capability_score`: rungs below are never used, 0 to 1.
     pub min_capability_score: f64,
+    /// `complexity`: the capability that each declared complexity asks for.
+    pub complexity: ComplexityPolicy,
+    /// `allow_pinned_roster`: whether a caller may name the models that may answer.
+    pub allow_pinned_roster: bool,
+    /// `tasks`: kinds of task that ask for something else, by name.
+    pub tasks: BTreeMap<String, TaskPolicy>,
     /// `simplify_below`: rungs whose capability is below it get the prompt variant
     /// `simple`, 0 to 1; 0: none does.
     pub simplify_below: f64,
@@ -279,6 +287,9 @@ impl RolePolicy {
             signal: Signal::Auto,
             quality_budget: 0.85,
             min_capability_score: 0.0,
+            complexity: ComplexityPolicy::default(),
+            allow_pinned_roster: false,
+            tasks: BTreeMap::new(),
             simplify_below: 0.0,
             cost_ceiling_usd: None,
             allow_unqualified: false,
@@ -310,9 +321,16 @@ impl RolePolicy {
     /// # Errors
     /// The first [`PolicyError`], which names the key and the allowed range.
     pub fn validate(&self) -> Result<(), PolicyError> {
-        match self.faults().into_iter().next() {
-            Some(fault) => Err(fault.into()),
-            None => Ok(()),
+        if let Some(fault) = self.faults().into_iter().next() {
+            return Err(fault.into());
         }
+        for (name, task) in &self.tasks {
+            if let Some(fault) = task.faults().into_iter().next() {
+                let message = format!("{name}: {} {}", fault.key, fault.message);
+                let key = "tasks";
+                return Err(PolicyError { key, message });
+            }
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Building a router from a configuration and its providers.
 
 use crate::call::Unit;
+use crate::demand::Task;
 use crate::drive::now;
 use crate::health::{ModelHealth, ProviderHealth};
 use crate::prober::Prober;
@@ -20,7 +21,7 @@ use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
 use evenkeel_prompts::{Calibration, ModelCounter, PromptSet};
 use evenkeel_roster::{
     BreakerPolicy, Config, Dialect, ModelConfig, OnExhausted, PolicyError, ProviderConfig,
-    RoleConfig, RolePolicy, RungConfig,
+    RoleConfig, RolePolicy, RungConfig, TaskPolicy,
 };
 use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
 use std::collections::{BTreeMap, HashMap};
@@ -50,6 +51,16 @@ pub enum BuildError {
     /// A role that keeps calls, and nowhere to keep them.
     #[error("role `{0}` keeps calls that nobody could answer, and no ticket store was given")]
     NoTicketStore(String),
+    /// A task that orders a model which its role does not have.
+    #[error("role `{role}`, task `{task}`: `{model}` is not in the role's roster")]
+    UnknownTaskModel {
+        /// The role.
+        role: String,
+        /// The task.
+        task: String,
+        /// The model.
+        model: ModelId,
+    },
     /// A policy that contradicts itself.
     #[error("role `{role}`")]
     Policy {
@@ -205,7 +216,7 @@ impl<'a> RouterBuilder<'a> {
             rng.f64()
         }));
         let prober = Prober::new(
-            roles.values().cloned().collect(),
+            roles.values().flat_map(Role::units).collect(),
             around.clone(),
             unit.clone(),
         );
@@ -366,10 +377,26 @@ impl Assembly<'_> {
             .iter()
             .map(|rung| {
                 let model = models[&rung.model].clone();
-                self.rung(&name, &config.policy, rung, model)
+                let semantic = self.semantic(&name, &model)?;
+                self.rung(&name, &config.policy, rung, model, semantic)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let hedge = &config.policy.hedge;
+        let mut role = self.unit(name, config.policy.clone(), rungs)?;
+        for (task, policy) in &config.policy.tasks {
+            let apart = self.apart(config, &role, task, policy)?;
+            let policy = policy.clone();
+            role.tasks.insert(task.clone(), Task { apart, policy });
+        }
+        Ok(role)
+    }
+
+    fn unit(
+        &self,
+        name: Arc<str>,
+        policy: RolePolicy,
+        rungs: Vec<Rung>,
+    ) -> Result<Role, BuildError> {
+        let hedge = &policy.hedge;
         let hedges =
             HedgeBudget::new(hedge.budget, hedge.burst).map_err(|source| BuildError::Breaker {
                 of: format!("role `{name}`: hedge budget"),
@@ -377,7 +404,7 @@ impl Assembly<'_> {
             })?;
         Ok(Role::new(
             name,
-            config.policy.clone(),
+            policy,
             rungs,
             self.tailoring.clone(),
             hedges,
@@ -386,12 +413,74 @@ impl Assembly<'_> {
         ))
     }
 
-    fn rung(
+    /// The task's own rungs and word, where it is judged apart from its role.
+    /// The health of its models, and the count of their useless answers, is the
+    /// role's.
+    fn apart(
+        &self,
+        config: &RoleConfig,
+        role: &Role,
+        task: &str,
+        policy: &TaskPolicy,
+    ) -> Result<Option<Arc<Role>>, BuildError> {
+        if !policy.stands_apart() {
+            return Ok(None);
+        }
+        let own = policy.policy(&config.policy);
+        let order: Vec<usize> = match &policy.order {
+            None => (0..config.rungs.len()).collect(),
+            Some(order) => order
+                .iter()
+                .map(|model| {
+                    let place = config.rungs.iter().position(|r| r.model == *model);
+                    place.ok_or_else(|| BuildError::UnknownTaskModel {
+                        role: config.name.clone(),
+                        task: task.to_owned(),
+                        model: model.clone(),
+                    })
+                })
+                .collect::<Result<_, _>>()?,
+        };
+        let rungs = order
+            .into_iter()
+            .map(|place| {
+                let shared = &role.rungs[place];
+                let (model, semantic) = (shared.model.clone(), shared.semantic.clone());
+                self.rung(&role.name, &own, &config.rungs[place], model, semantic)
+            })
+            .collect::<Result<_, _>>()?;
+        let mut unit = self.unit(role.name.clone(), own, rungs)?;
+        unit.task = Some(Arc::from(task));
+        Ok(Some(Arc::new(unit)))
+    }
+
+    /// The count of a model's useless answers to a role.
+    fn semantic(
         &mut self,
+        role: &Arc<str>,
+        model: &ModelHealth,
+    ) -> Result<Arc<Breaker>, BuildError> {
+        let semantic = breaker(&model.config.breaker, self.seeds.u64(..), self.now)
+            .map_err(|source| BuildError::Breaker {
+                of: format!("role `{role}`, model `{}`", model.id),
+                source,
+            })?
+            .with_listener(listener(
+                &self.around,
+                model.provider.name.clone(),
+                Some(&model.id),
+                Some(role),
+            ));
+        Ok(Arc::new(semantic))
+    }
+
+    fn rung(
+        &self,
         role: &Arc<str>,
         policy: &RolePolicy,
         config: &RungConfig,
         model: Arc<ModelHealth>,
+        semantic: Arc<Breaker>,
     ) -> Result<Rung, BuildError> {
         let wrong = |source| BuildError::Window {
             role: role.to_string(),
@@ -408,22 +497,11 @@ impl Assembly<'_> {
         let total = window(Measure::Total).map_err(wrong)?;
         let first_token = window(Measure::FirstToken).map_err(wrong)?;
         let recovery = Recovery::new(recovery(policy)).map_err(wrong)?;
-        let semantic = breaker(&model.config.breaker, self.seeds.u64(..), self.now)
-            .map_err(|source| BuildError::Breaker {
-                of: format!("role `{role}`, model `{}`", model.id),
-                source,
-            })?
-            .with_listener(listener(
-                &self.around,
-                model.provider.name.clone(),
-                Some(&model.id),
-                Some(role),
-            ));
         Ok(Rung::new(
             model,
             config,
             (total, first_token),
-            Arc::new(semantic),
+            semantic,
             recovery,
         ))
     }

@@ -84,6 +84,19 @@ impl RungEndKind {
         }
     }
 
+    /// The refusal, where the rung was not asked.
+    pub(crate) const fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Failed(_) => None,
+            Self::Refused(refusal) => Some(*refusal),
+        }
+    }
+
+    /// Whether the rung can do less than the call asks.
+    pub(crate) const fn is_below(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::BelowCapability { .. }))
+    }
+
     /// Whether the request did not fit the rung's context window.
     pub(crate) const fn is_overflow(&self) -> bool {
         matches!(

@@ -5,6 +5,7 @@ mod answer;
 mod attempt;
 mod build;
 mod call;
+mod demand;
 mod drive;
 mod error;
 mod explain;

@@ -1,5 +1,6 @@
 //! One role's state: its rungs, and the word that says which of them serves.
 
+use crate::demand::Task;
 use crate::mean::{Mean, as_f64};
 use crate::rung::{At, Measure, Rung, locked};
 use crate::surroundings::Surroundings;
@@ -9,15 +10,20 @@ use evenkeel_core::{CallId, EventKind, Refusal, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// A role.
+/// A role, or a task of one that stands on a rung of its own.
 #[derive(Debug)]
 pub(crate) struct Role {
     pub(crate) name: Arc<str>,
+    /// The task, where this is one.
+    pub(crate) task: Option<Arc<str>>,
+    /// The role's tasks, by name; a task has none.
+    pub(crate) tasks: BTreeMap<String, Task>,
     pub(crate) policy: RolePolicy,
     pub(crate) rungs: Vec<Rung>,
     pub(crate) tailoring: Arc<Tailoring>,
@@ -52,6 +58,8 @@ impl Role {
     ) -> Self {
         Self {
             name,
+            task: None,
+            tasks: BTreeMap::new(),
             policy,
             rungs,
             tailoring,
@@ -66,6 +74,12 @@ impl Role {
             exhausted: AtomicBool::new(false),
             around,
         }
+    }
+
+    /// The role, and those of its tasks that stand on rungs of their own.
+    pub(crate) fn units(self: &Arc<Self>) -> impl Iterator<Item = Arc<Self>> {
+        let apart = self.tasks.values().filter_map(|task| task.apart.clone());
+        std::iter::once(self.clone()).chain(apart)
     }
 
     /// Counts a call's input into the mean and says what a hedge of it costs:
@@ -191,13 +205,14 @@ impl Role {
         call: Option<CallId>,
     ) {
         let r = &self.rungs[rung];
-        let role = self.name.clone();
+        let (role, task) = (self.name.clone(), self.task.clone());
         let model = r.model.id.clone();
         let kind = match edge {
             Edge::Breached(breach) => {
                 let report = r.window(measure).report(now);
                 EventKind::LatencyBreach {
                     role,
+                    task,
                     rung,
                     model,
                     detector: breach.detector.as_str(),
@@ -210,6 +225,7 @@ impl Role {
             }
             Edge::Cleared => EventKind::LatencyBreachEnded {
                 role,
+                task,
                 rung,
                 model,
                 measure: measure.as_str(),
@@ -317,6 +333,7 @@ impl Role {
             call,
             EventKind::ModelSubstitution {
                 role: self.name.clone(),
+                task: self.task.clone(),
                 epoch: new.epoch,
                 from: seen.rung,
                 from_model: from.model.id.clone(),
@@ -367,7 +384,7 @@ impl Role {
     /// Does what a recovery decided.
     pub(crate) fn take(&self, rung: usize, step: Option<RecoveryStep>, now: Instant) {
         let r = &self.rungs[rung];
-        let role = self.name.clone();
+        let (role, task) = (self.name.clone(), self.task.clone());
         let model = r.model.id.clone();
         match step {
             None => {}
@@ -375,6 +392,7 @@ impl Role {
                 r.restart_evidence(now);
                 let kind = EventKind::CanaryStarted {
                     role,
+                    task,
                     rung,
                     model,
                     share,
@@ -386,6 +404,7 @@ impl Role {
                 r.restart_evidence(now);
                 let kind = EventKind::CanaryFailed {
                     role,
+                    task,
                     rung,
                     model,
                     interval,
@@ -424,6 +443,7 @@ impl Role {
             None,
             EventKind::ModelRestoration {
                 role: self.name.clone(),
+                task: self.task.clone(),
                 epoch: new.epoch,
                 from: seen.rung,
                 from_model: self.rungs[seen.rung].model.id.clone(),

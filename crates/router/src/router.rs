@@ -3,6 +3,7 @@
 use crate::answer::{Answer, AnswerStream};
 use crate::build::RouterBuilder;
 use crate::call::{Call, Mode, Unit};
+use crate::demand::Demand;
 use crate::drive::{Won, drive, now};
 use crate::error::{CallError, CallErrorKind};
 use crate::role::Role;
@@ -99,15 +100,9 @@ impl Router {
         context: CallContext,
         mode: Mode,
     ) -> Result<Won, CallError> {
-        let Some(role) = self.0.roles.get(role) else {
-            return Err(CallError {
-                kind: CallErrorKind::UnknownRole(role.to_owned()),
-                retry_after: None,
-                trail: Arc::new(Trail::default()),
-            });
-        };
+        let asked = self.demand(role, &context)?;
         let unit = self.0.unit.clone();
-        let call = Call::new(role.clone(), request, context, mode, unit, now());
+        let call = Call::new(asked, request, context, mode, unit, now());
         let keep = Keep::of(&call, &self.0.unit, self.0.tickets.as_ref());
         match (Box::pin(drive(call, mode)).await, keep) {
             (Err(error), Some(keep)) => Err(Box::pin(keep.after(error)).await),
@@ -115,20 +110,51 @@ impl Router {
         }
     }
 
+    /// The role, or the task of it, that a call is one of, and what it asks of a rung.
+    fn demand(&self, role: &str, context: &CallContext) -> Result<(Arc<Role>, Demand), CallError> {
+        let refuse = |kind| CallError {
+            kind,
+            retry_after: None,
+            trail: Arc::new(Trail::default()),
+        };
+        let Some(role) = self.0.roles.get(role) else {
+            return Err(refuse(CallErrorKind::UnknownRole(role.to_owned())));
+        };
+        Demand::of(role, context).map_err(|failure| refuse(CallErrorKind::Failed(failure)))
+    }
+
     /// Which rung a request of `role` would go to now, and why each other
     /// would not. None for an unknown role.
     pub fn explain(&self, role: &str) -> Option<RoleState> {
-        let role = self.0.roles.get(role)?;
-        Some(RoleState::of(role, now()))
+        self.explain_call(role, &CallContext::default()).ok()
+    }
+
+    /// As [`explain`](Self::explain), for a call with that context: its task,
+    /// complexity, least capability and pinned roster count.
+    ///
+    /// # Errors
+    /// [`CallError`] where such a call would be refused before it came to a rung.
+    pub fn explain_call(&self, role: &str, context: &CallContext) -> Result<RoleState, CallError> {
+        let (role, demand) = self.demand(role, context)?;
+        Ok(RoleState::of(&role, &demand, now()))
+    }
+
+    /// The tasks that the role's policy tells apart, in alphabetical order;
+    /// none for an unknown role.
+    pub fn tasks(&self, role: &str) -> impl Iterator<Item = &str> {
+        let role = self.0.roles.get(role);
+        let names = role.map(|role| role.tasks.keys().map(String::as_str));
+        names.into_iter().flatten()
     }
 
     /// Everything that it runs on as of now. Reading it takes locks that calls
     /// take for some microseconds each: made for people, not for each request.
     pub fn state(&self) -> RouterState {
         let now = now();
-        let roles = self.0.roles.values();
+        let units = self.0.roles.values().flat_map(Role::units);
+        let state = |unit: Arc<Role>| RoleState::of(&unit, &Demand::standing(&unit), now);
         RouterState {
-            roles: roles.map(|role| RoleState::of(role, now)).collect(),
+            roles: units.map(state).collect(),
         }
     }
 

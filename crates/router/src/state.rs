@@ -2,6 +2,7 @@
 //! well, and what keeps the others away. Ages and remaining times count from
 //! the moment the state was read.
 
+use crate::demand::Demand;
 use crate::health::{Held, Hold, ModelHealth, ProviderHealth};
 use crate::role::Role;
 use crate::rung::{Measure, Rung};
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RouterState {
-    /// The roles, in alphabetical order.
+    /// The roles, in alphabetical order, each followed by those of its tasks that
+    /// stand on rungs of their own.
     pub roles: Vec<RoleState>,
 }
 
@@ -25,6 +27,10 @@ pub struct RouterState {
 pub struct RoleState {
     /// The role.
     pub role: String,
+    /// The task, where this is one that stands on a rung of its own.
+    pub task: Option<String>,
+    /// The least capability that is asked for, 0..1.
+    pub least_capability: f64,
     /// The rung its traffic stands on.
     pub active: usize,
     /// How often its traffic has been moved.
@@ -35,6 +41,10 @@ pub struct RoleState {
     pub in_flight: usize,
     /// Its rungs, best first.
     pub rungs: Vec<RungState>,
+    /// The rungs in the order in which they are asked.
+    pub(crate) order: Vec<usize>,
+    /// The rung that the caller has pinned first, whatever the active one.
+    pub(crate) wanted: Option<usize>,
 }
 
 /// One rung of a role.
@@ -173,17 +183,25 @@ pub struct ProviderState {
 }
 
 impl RoleState {
-    pub(crate) fn of(role: &Role, now: Instant) -> Self {
+    pub(crate) fn of(role: &Role, demand: &Demand, now: Instant) -> Self {
         let word = role.word.load();
         let today = role.around.today();
-        let rung = |(index, rung)| RungState::of(role, index, rung, now, today);
+        let rung = |(index, rung)| {
+            let state = RungState::of(role, index, rung, now, today);
+            let refusal = demand.refusal(role, index).or(state.refusal);
+            RungState { refusal, ..state }
+        };
         Self {
             role: role.name.to_string(),
+            task: role.task.as_deref().map(str::to_owned),
+            least_capability: demand.least,
             active: word.rung,
             epoch: word.epoch,
             standing: role.standing(now),
             in_flight: role.calls_in_flight(),
             rungs: role.rungs.iter().enumerate().map(rung).collect(),
+            order: (0..role.rungs.len()).map(|p| demand.rung(p)).collect(),
+            wanted: demand.first(),
         }
     }
 }

@@ -69,6 +69,7 @@ impl Moment {
         let rungs: Vec<Value> = rungs.map(|(index, rung)| self.rung(index, rung)).collect();
         json!({
             "role": role.role,
+            "task": role.task,
             "rung": role.active,
             "model": role.rungs.get(role.active).map(|rung| rung.model.as_str()),
             "epoch": role.epoch,

@@ -120,6 +120,7 @@ mod tests {
             call: Some(CallId::next()),
             kind: EventKind::ModelSubstitution {
                 role: "agent".into(),
+                task: None,
                 epoch: 1,
                 from: 0,
                 from_model: model("a/x"),
@@ -138,6 +139,7 @@ mod tests {
             call: None,
             kind: EventKind::ModelRestoration {
                 role: "agent".into(),
+                task: None,
                 epoch: 2,
                 from: 1,
                 from_model: model("b/y"),
@@ -193,6 +195,7 @@ mod tests {
             call: Some(CallId::next()),
             kind: EventKind::CallStarted {
                 role: "agent".into(),
+                task: None,
                 request_id: None,
             },
         });

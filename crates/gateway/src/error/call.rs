@@ -1,7 +1,8 @@
 //! Calls that got no answer.
 
 use super::{ApiError, whole_ms};
-use evenkeel_core::{Class, Failure};
+use crate::demand::header_of;
+use evenkeel_core::{Class, Failure, Refusal};
 use evenkeel_router::{CallError, CallErrorKind, RungEnd, RungEndKind};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -60,7 +61,8 @@ impl ApiError {
                 if let Some(code) = &failure.code {
                     answer.code = Cow::Owned(code.clone());
                 }
-                answer.param = failure.param.as_deref().map(Box::from);
+                let param = failure.param.as_deref();
+                answer.param = param.map(|name| Box::from(header_of(name)));
             }
             Class::QuotaExhausted | Class::Auth => answer.should_retry = Some(false),
             _ => {}
@@ -104,6 +106,10 @@ fn rung(rung: &RungEnd) -> Value {
         RungEndKind::Failed(class) => json!({ "model": model, "class": class.as_str() }),
         RungEndKind::Refused(refusal) => {
             let mut said = json!({ "model": model, "refused": refusal.as_str() });
+            if let Refusal::BelowCapability { capability, least } = refusal {
+                said["capability_score"] = (*capability).into();
+                said["least_capability"] = (*least).into();
+            }
             if let Some(wait) = refusal.retry_in() {
                 said["retry_in_ms"] = whole_ms(wait).into();
             }

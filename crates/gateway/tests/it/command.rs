@@ -111,6 +111,19 @@ async fn explain_says_where_a_request_would_go() {
         said.contains("rung 0, sim/big") && said.contains("sim/small"),
         "{said}"
     );
+    let asked = ["explain", "--config", &path, "--role", "planner"];
+    let hard = ["--task", "review", "--complexity", "high"];
+    let output = run(&[&asked[..], &hard[..]].concat()).await;
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("below_capability"), "{said}");
+    assert!(said.contains("no task `review` (it has none)"), "{said}");
+    let output = run(&[&asked[..], &["--complexity", "hard"]].concat()).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("low, medium, high")
+    );
     let output = run(&["explain", "--config", &path, "--role", "pilot"]).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) server: &'static str,
     /// Lines of the role.
     pub(crate) role: &'static str,
+    /// Keys of each fallback.
+    pub(crate) fallback: &'static str,
     pub(crate) limits: Limits,
 }
 
@@ -125,7 +127,13 @@ fn config(upstreams: &[&Upstream], setup: Setup) -> String {
         })
         .collect();
     let fallbacks: Vec<String> = (1..upstreams.len())
-        .map(|i| format!("{{ model = \"p{i}/m{i}\", rank = {i} }}"))
+        .map(|i| {
+            let comma = if setup.fallback.is_empty() { "" } else { ", " };
+            format!(
+                "{{ model = \"p{i}/m{i}\", rank = {i}{comma}{} }}",
+                setup.fallback
+            )
+        })
         .collect();
     let Setup { server, role, .. } = setup;
     format!(

@@ -12,6 +12,7 @@ mod bad_input;
 mod baggage;
 mod cases;
 mod command;
+mod demands;
 mod departures;
 mod failures;
 mod gateway;

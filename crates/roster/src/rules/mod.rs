@@ -3,6 +3,7 @@
 
 mod models;
 mod role;
+mod task;
 mod waivers;
 
 use jiff::civil::Date;

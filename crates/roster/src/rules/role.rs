@@ -27,6 +27,7 @@ impl RoleCheck<'_, '_> {
         self.check_latency();
         self.check_clocks();
         self.check_usable(draft, today);
+        self.check_tasks(waived);
     }
 
     fn policy(&self) -> &RolePolicy {
@@ -43,7 +44,7 @@ impl RoleCheck<'_, '_> {
             .filter(|(fallback, _)| fallback.sound)
     }
 
-    fn setting(&self, key: &str) -> Place {
+    pub(super) fn setting(&self, key: &str) -> Place {
         self.written
             .locate(key)
             .unwrap_or_else(|| self.roster.role.clone())

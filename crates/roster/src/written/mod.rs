@@ -10,6 +10,7 @@ mod queue;
 mod registry;
 mod roster;
 mod server;
+mod task;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub use self::preset::preset_servers;
 pub(crate) use self::provider::{SharedTables, WrittenProvider};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::roster::{WrittenFallback, WrittenRoster};
+pub(crate) use self::task::WrittenTask;
 
 use self::policy::read_policy;
 use self::provider::read_providers;

@@ -1,9 +1,11 @@
 //! `policy.toml`: one role's policy, or the defaults of all.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::degraded::read_degraded;
 use super::queue::read_exhausted;
+use super::task::{FirstToken, WrittenTask, read_tasks};
 use crate::policy::{
     Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy,
     RolePolicy, Signal, StreamValidation,
@@ -27,6 +29,7 @@ pub(crate) struct WrittenPolicy<'a> {
     window: Option<Duration>,
     first_token_p95: Option<Duration>,
     first_token_p99: Option<Duration>,
+    tasks: BTreeMap<&'a str, WrittenTask<'a>>,
     /// Where it was read from, the more general table first.
     layers: Vec<Scope<'a>>,
 }
@@ -41,12 +44,18 @@ impl Default for WrittenPolicy<'_> {
             window: None,
             first_token_p95: None,
             first_token_p99: None,
+            tasks: BTreeMap::new(),
             layers: Vec::new(),
         }
     }
 }
 
-impl WrittenPolicy<'_> {
+impl<'a> WrittenPolicy<'a> {
+    /// The task of that name.
+    pub(crate) fn task(&self, name: &str) -> Option<&WrittenTask<'a>> {
+        self.tasks.get(name)
+    }
+
     /// Where `key` was set last.
     pub(crate) fn locate(&self, key: &str) -> Option<Place> {
         self.layers.iter().rev().find_map(|layer| layer.locate(key))
@@ -80,7 +89,7 @@ impl WrittenPolicy<'_> {
         let fallback = Duration::from_secs(1);
         let p95 = self.p95.or(self.p99).unwrap_or(fallback);
         let p99 = self.p99.unwrap_or(p95);
-        let policy = RolePolicy {
+        let mut policy = RolePolicy {
             p95,
             p99,
             window: self.window.unwrap_or(fallback),
@@ -96,6 +105,14 @@ impl WrittenPolicy<'_> {
             let keys: Vec<&str> = [fault.key].into_iter().chain(fault.against).collect();
             let (at, message) = self.explain(&keys, fault.message, role);
             findings.error(&at, message, None);
+        }
+        let first_token = FirstToken {
+            p95: self.first_token_p95,
+            p99: self.first_token_p99,
+        };
+        for (name, task) in &self.tasks {
+            let task = task.finished(&policy, first_token, findings);
+            policy.tasks.insert((*name).to_owned(), task);
         }
         policy
     }
@@ -124,6 +141,13 @@ pub(crate) fn read_policy<'a>(
     table.within("retry", |t| read_retry(t, &mut policy.retry));
     table.within("restore", |t| read_restore(t, &mut policy.restore));
     read_exhausted(table, policy);
+    table.within("complexity", |t| {
+        let levels = &mut policy.complexity;
+        assign(&mut levels.low, t.number("low"));
+        assign(&mut levels.medium, t.number("medium"));
+        assign(&mut levels.high, t.number("high"));
+    });
+    read_tasks(table, &mut written.tasks);
     written.layers.push(table.scope().clone());
     written
 }
@@ -153,6 +177,10 @@ fn read_roster_rules(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
     assign(
         &mut policy.min_capability_score,
         table.number("min_capability_score"),
+    );
+    assign(
+        &mut policy.allow_pinned_roster,
+        table.flag("allow_pinned_roster"),
     );
     assign(&mut policy.simplify_below, table.number("simplify_below"));
     policy.cost_ceiling_usd = table.number("cost_ceiling_usd").or(policy.cost_ceiling_usd);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_core::Complexity;
 use evenkeel_roster::{Commit, Dialect, Loaded, Signal, SourceFile, load};
 
 use crate::folder::{TODAY, env, files_in, fixture, load_text};
@@ -34,6 +35,10 @@ fn the_example_folder_has_nothing_to_say_and_runs_without_a_key() {
     assert_eq!(ladder, ["north/large", "south/medium", "north/small"]);
     assert_eq!(writer.policy.signal, Signal::FirstToken);
     assert_eq!(writer.policy.first_token_p95, Duration::from_millis(600));
+    let review = &config.roles["planner"].policy.tasks["code_review"];
+    assert_eq!(review.complexity, Some(Complexity::High));
+    let first_token = review.thresholds.unwrap().first_token_p95;
+    assert_eq!(first_token, Duration::from_millis(1_200));
     let medium = &config.models[&writer.rungs[1].model];
     assert_eq!(medium.max_concurrency, 256);
     assert_eq!(medium.context_window, Some(200_000));
@@ -198,4 +203,43 @@ fn the_gateway_bench_loads_once_its_runner_has_filled_it_in() {
     assert_eq!(main.policy.restore.restore_after, 1);
     let url = config.providers["second"].base_url.as_deref();
     assert_eq!(url, Some("http://127.0.0.1:9102/v1"));
+}
+
+#[test]
+fn a_task_says_what_differs_from_its_role() {
+    let text = "=== evenkeel.toml
+providers = { a = { dialect = 'simulated' }, b = { dialect = 'simulated' } }
+[defaults]
+evaluation_window_seconds = 10
+tasks = { shared = { p95_threshold_ms = 1500, complexity = 'medium' } }
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+first_token_p95_ms = 400
+complexity = { high = 0.9 }
+primary = 'a/m'
+fallbacks = [{ model = 'b/m', quality_score = 0.9 }]
+[agent_roles.r.tasks.shared]
+p99_threshold_ms = 1800
+[agent_roles.r.tasks.hard]
+complexity = 'high'
+min_capability_score = 0.5
+[agent_roles.r.tasks.turned]
+order = ['b/m', 'a/m']
+";
+    let role = load_text(text).unwrap().config.roles["r"].policy.clone();
+    let ms = Duration::from_millis;
+    let shared = &role.tasks["shared"];
+    let limits = shared.policy(&role);
+    assert_eq!((limits.p95, limits.p99), (ms(1_500), ms(1_800)));
+    // What the role says of first tokens holds; where it says nothing, the task's own limits do.
+    assert_eq!(limits.first_token_p95, ms(400));
+    assert_eq!(limits.first_token_p99, ms(1_800));
+    assert!((shared.least_capability(&role) - 0.85).abs() < f64::EPSILON);
+    let hard = &role.tasks["hard"];
+    assert!(!hard.stands_apart() && shared.stands_apart());
+    assert!((hard.least_capability(&role) - 0.9).abs() < f64::EPSILON);
+    let turned = role.tasks["turned"].order.as_ref().unwrap();
+    assert_eq!(turned[0].as_str(), "b/m");
+    assert!(role.tasks["turned"].stands_apart());
 }

@@ -27,6 +27,9 @@ impl Call {
 
     /// Why this call can't ask the rung as of `now`, benching and capacity left out.
     pub(super) fn refusal(&self, rung: usize, now: Instant) -> Option<Refusal> {
+        if let Some(refusal) = self.demand.refusal(&self.role, rung) {
+            return Some(refusal);
+        }
         if self.tried(rung) {
             return Some(Refusal::Tried);
         }
@@ -58,14 +61,20 @@ impl Call {
         (self.is_cut(rung), self.over_cost(rung).is_some())
     }
 
+    /// All rungs, in the order in which this call asks them.
+    fn ranked(&self) -> impl Iterator<Item = usize> {
+        (0..self.role.rungs.len()).map(|place| self.demand.rung(place))
+    }
+
     /// The best rung, benched or not, of which `is` holds. One that takes the
     /// whole request comes before those that take a part of it, and of either kind
     /// one within the role's cost ceiling before those above it.
     fn best(&self, benched: bool, is: impl Fn(usize) -> bool) -> Option<usize> {
         let fitting = |r: &usize| self.benched(*r) == benched && is(*r);
-        let mut rungs = 0..self.role.rungs.len();
-        let first = rungs.find(|r| fitting(r) && self.behind(*r) == BEHIND[0]);
-        let any = || (0..self.role.rungs.len()).filter(fitting);
+        let first = self
+            .ranked()
+            .find(|r| fitting(r) && self.behind(*r) == BEHIND[0]);
+        let any = || self.ranked().filter(fitting);
         first.or_else(|| any().min_by_key(|r| self.behind(*r)))
     }
 
@@ -132,12 +141,14 @@ impl Call {
     pub(super) fn start_next(&mut self, kind: AttemptKind, now: Instant) -> Option<usize> {
         let tiers = [false, true].map(|last_resort| BEHIND.map(|behind| (last_resort, behind)));
         for (last_resort, behind) in tiers.into_iter().flatten() {
-            for rung in 0..self.role.rungs.len() {
+            for place in 0..self.role.rungs.len() {
+                let rung = self.demand.rung(place);
                 if self.tried(rung) {
                     continue;
                 }
                 if self.behind(rung) != behind {
                     if !behind.1
+                        && self.demand.refusal(&self.role, rung).is_none()
                         && let Some(over_cost) = self.over_cost(rung)
                     {
                         self.note_skipped(rung, over_cost, now);
@@ -320,9 +331,13 @@ impl Call {
         }
     }
 
-    /// A rung refused: into the trail, and into the account of the call's end.
+    /// A rung refused: into the trail, and into the account of the call's end
+    /// unless the caller has left it out itself.
     pub(super) fn note_refused(&mut self, rung: usize, refusal: Refusal, now: Instant) {
         self.note_skipped(rung, refusal, now);
+        if refusal == Refusal::NotPinned {
+            return;
+        }
         match self.ends.iter_mut().find(|(r, _)| *r == rung) {
             // A rung that was only too dear is asked when the others are not to be had.
             Some((_, end)) if matches!(end, RungEndKind::Refused(Refusal::OverCost { .. })) => {

@@ -1,6 +1,7 @@
 //! How attempts and calls end, and what is told of it.
 
 use super::Call;
+use crate::demand::below_all;
 use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Phase, Refusal, Route, Trail,
@@ -149,6 +150,9 @@ impl Call {
                 .reason()
                 .map(evenkeel_core::SubstitutionReason::as_str)
         };
+        if self.demand.first() == Some(winner.rung) {
+            return (Route::Fallback, Some(Refusal::NotPinned.as_str()));
+        }
         let first = &self.attempts[0];
         // Meant for a lower rung: the active one, or a canary between it and the primary.
         if first.rung > 0 && first.kind == AttemptKind::First {
@@ -213,7 +217,8 @@ impl Call {
     /// Every rung failed or refused.
     pub(super) fn end_exhausted(&mut self, now: Instant) {
         for rung in 0..self.role.rungs.len() {
-            if !self.ends.iter().any(|(r, _)| *r == rung) {
+            let left_out = self.demand.refusal(&self.role, rung) == Some(Refusal::NotPinned);
+            if !left_out && !self.ends.iter().any(|(r, _)| *r == rung) {
                 self.ends
                     .push((rung, RungEndKind::Refused(Refusal::AtCapacity)));
             }
@@ -223,6 +228,10 @@ impl Call {
         self.ends.sort_by_key(|(rung, _)| (*rung != first, *rung));
         let kind = match (self.ends.as_slice(), self.last_failure.take()) {
             ([(_, RungEndKind::Failed(_))], Some(failure)) => CallErrorKind::Failed(failure),
+            // Nothing that may be asked can do as much: that is the caller's to know.
+            (ends, _) if !ends.is_empty() && ends.iter().all(|(_, end)| end.is_below()) => {
+                CallErrorKind::Failed(below_all(ends.iter().filter_map(|(_, end)| end.refusal())))
+            }
             ([(_, RungEndKind::Refused(refusal))], _) => {
                 CallErrorKind::Failed(refused_alone(*refusal))
             }
@@ -293,6 +302,7 @@ impl Call {
     /// When the first of the rungs that refuse now takes calls again.
     fn earliest_return(&self, now: Instant) -> Option<Duration> {
         (0..self.role.rungs.len())
+            .filter(|r| self.demand.refusal(&self.role, *r).is_none())
             .filter_map(|r| self.role.refusal(r, now, self.today))
             .filter_map(Refusal::retry_in)
             .min()

@@ -14,6 +14,7 @@ mod window;
 
 use self::attempt::{Attempt, Patience, Planned, Repeats};
 use crate::amount::Amount;
+use crate::demand::Demand;
 use crate::error::CallError;
 use crate::health::Permits;
 use crate::keep::Loser;
@@ -67,6 +68,7 @@ pub(crate) struct Call {
     pub(crate) request: Arc<ChatRequest>,
     pub(crate) context: CallContext,
     pub(crate) clocks: Clocks,
+    demand: Demand,
     mode: Mode,
     measure: Measure,
     /// Whether upstreams are asked for streams.
@@ -109,9 +111,10 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call begins. `unit` gives random numbers 0..1 for jitter.
+    /// A call begins: of `role`, or of a task of it, with what it asks of a
+    /// rung. `unit` gives random numbers 0..1 for jitter.
     pub(crate) fn new(
-        role: Arc<Role>,
+        (role, demand): (Arc<Role>, Demand),
         request: ChatRequest,
         context: CallContext,
         mode: Mode,
@@ -132,6 +135,7 @@ impl Call {
         let call = Self {
             id: CallId::next(),
             measure,
+            demand,
             streaming: mode == Mode::Stream || measure == Measure::FirstToken,
             mode,
             session,
@@ -171,6 +175,7 @@ impl Call {
             now,
             EventKind::CallStarted {
                 role: call.role.name.clone(),
+                task: call.context.task.clone(),
                 request_id: call.context.request_id.clone(),
             },
         );
@@ -215,7 +220,10 @@ impl Call {
     fn ask_first(&mut self, now: Instant) {
         self.role.leave_retired(now, self.today);
         let word = self.role.word.load();
-        let rung = self.role.assigned(word, &self.session, now, self.today);
+        let rung = self
+            .demand
+            .first()
+            .unwrap_or_else(|| self.role.assigned(word, &self.session, now, self.today));
         self.assigned = rung;
         if let Err(failure) = self.check_demand() {
             self.fail(crate::error::CallErrorKind::Failed(failure), now);

@@ -4,7 +4,9 @@ use super::keep::{backoff, chain};
 use super::mend::{cause, may_mend};
 use crate::answer::Answer;
 use crate::call::{Call, Mode, Unit};
+use crate::demand::Demand;
 use crate::drive::{drive, now};
+use crate::error::CallErrorKind;
 use crate::role::Role;
 use evenkeel_breaker::Backoff;
 use evenkeel_core::{
@@ -236,10 +238,19 @@ impl Task {
     }
 
     async fn ask(&mut self) -> TicketOutcome {
+        let context = std::mem::take(&mut self.context);
+        let asked = match Demand::of(&self.role, &context) {
+            Ok(asked) => asked,
+            // The policy has changed since the call was kept.
+            Err(failure) => {
+                let kind = CallErrorKind::Failed(failure);
+                return self.without_answer(cause(&kind), false);
+            }
+        };
         let call = Call::new(
-            self.role.clone(),
+            asked,
             std::mem::take(&mut self.request),
-            std::mem::take(&mut self.context),
+            context,
             Mode::Whole,
             self.unit.clone(),
             now(),

@@ -1,6 +1,7 @@
 //! The router over simulated providers, on the paused clock.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod capability;
 mod cases;
 mod clocks;
 mod commit;
@@ -9,6 +10,7 @@ mod cost_ceiling;
 mod crowd;
 mod degradation;
 mod degraded_input;
+mod demand;
 mod edges;
 mod failures;
 mod hedging;

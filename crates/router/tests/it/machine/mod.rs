@@ -15,6 +15,7 @@ mod roster;
 mod subject;
 
 use self::history::History;
+pub(crate) use self::roster::mood;
 use self::roster::{Op, Roster};
 use self::subject::Subject;
 use proptest::test_runner::{Config, RngSeed};

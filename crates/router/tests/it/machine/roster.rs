@@ -51,7 +51,7 @@ impl Mood {
     }
 }
 
-fn mood() -> impl Strategy<Value = Mood> {
+pub(crate) fn mood() -> impl Strategy<Value = Mood> {
     prop_oneof![
         3 => prop_oneof![Just(100), Just(700), Just(900)].prop_map(Mood::Answers),
         6 => prop_oneof![Just(1_500_u64), Just(3_000), Just(10_000)].prop_map(Mood::Answers),
