@@ -200,6 +200,10 @@ impl Default for RestorePolicy {
 
 /// Everything one role asks for. Built by [`RolePolicy::new`] with the
 /// defaults of the files; [`RolePolicy::validate`] says what is wrong with it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the files, and on its own"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolePolicy {
     /// `p95_threshold_ms`: the p95 limit on total time, T95.
