@@ -100,7 +100,7 @@ impl Router {
         context: CallContext,
         mode: Mode,
     ) -> Result<Won, CallError> {
-        let asked = self.demand(role, &context)?;
+        let asked = self.demand(role, &context).map_err(|refused| *refused)?;
         let unit = self.0.unit.clone();
         let call = Call::new(asked, request, context, mode, unit, now());
         let keep = Keep::of(&call, &self.0.unit, self.0.tickets.as_ref());
@@ -111,11 +111,17 @@ impl Router {
     }
 
     /// The role, or the task of it, that a call is one of, and what it asks of a rung.
-    fn demand(&self, role: &str, context: &CallContext) -> Result<(Arc<Role>, Demand), CallError> {
-        let refuse = |kind| CallError {
-            kind,
-            retry_after: None,
-            trail: Arc::new(Trail::default()),
+    fn demand(
+        &self,
+        role: &str,
+        context: &CallContext,
+    ) -> Result<(Arc<Role>, Demand), Box<CallError>> {
+        let refuse = |kind| {
+            Box::new(CallError {
+                kind,
+                retry_after: None,
+                trail: Arc::new(Trail::default()),
+            })
         };
         let Some(role) = self.0.roles.get(role) else {
             return Err(refuse(CallErrorKind::UnknownRole(role.to_owned())));
@@ -134,7 +140,11 @@ impl Router {
     ///
     /// # Errors
     /// [`CallError`] where such a call would be refused before it came to a rung.
-    pub fn explain_call(&self, role: &str, context: &CallContext) -> Result<RoleState, CallError> {
+    pub fn explain_call(
+        &self,
+        role: &str,
+        context: &CallContext,
+    ) -> Result<RoleState, Box<CallError>> {
         let (role, demand) = self.demand(role, context)?;
         Ok(RoleState::of(&role, &demand, now()))
     }
