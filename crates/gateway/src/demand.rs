@@ -19,14 +19,12 @@ pub(crate) fn complexity(headers: &HeaderMap) -> Result<Option<Complexity>, ApiE
     let Some(word) = text(headers, COMPLEXITY)? else {
         return Ok(None);
     };
-    match Complexity::named(word) {
-        Some(complexity) => Ok(Some(complexity)),
-        None => {
-            let words = Complexity::ALL.map(Complexity::as_str).join(", ");
-            let message = format!("`{COMPLEXITY}` must be one of {words}");
-            Err(ApiError::bad_header(COMPLEXITY, message))
-        }
-    }
+    let complexity = Complexity::named(word).ok_or_else(|| {
+        let words = Complexity::ALL.map(Complexity::as_str).join(", ");
+        let message = format!("`{COMPLEXITY}` must be one of {words}");
+        ApiError::bad_header(COMPLEXITY, message)
+    })?;
+    Ok(Some(complexity))
 }
 
 /// The least capability.
@@ -38,13 +36,12 @@ pub(crate) fn min_capability(headers: &HeaderMap) -> Result<Option<f64>, ApiErro
         return Ok(None);
     };
     let number = number.parse().ok();
-    match number.filter(|n| (0.0..=1.0).contains(n)) {
-        Some(least) => Ok(Some(least)),
-        None => Err(ApiError::bad_header(
-            MIN_CAPABILITY,
-            format!("`{MIN_CAPABILITY}` must be a number from 0 to 1"),
-        )),
-    }
+    let share = number.filter(|n| (0.0..=1.0).contains(n));
+    let least = share.ok_or_else(|| {
+        let message = format!("`{MIN_CAPABILITY}` must be a number from 0 to 1");
+        ApiError::bad_header(MIN_CAPABILITY, message)
+    })?;
+    Ok(Some(least))
 }
 
 /// The models that alone may answer, best first.

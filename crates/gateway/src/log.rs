@@ -182,6 +182,13 @@ fn role_event(kind: &EventKind) {
             restoration.duration_ms = ms(*duration),
             evenkeel.epoch = epoch,
         ),
+        _ => canary_event(kind),
+    }
+}
+
+/// What a rung on its way back does.
+fn canary_event(kind: &EventKind) {
+    match kind {
         EventKind::CanaryStarted {
             role,
             task,
