@@ -1,8 +1,8 @@
 //! Everything worth telling, as one list.
 
 use crate::{
-    AttemptKind, CallId, Class, Cost, Meta, ModelId, Refusal, TicketId, TicketState, TraceContext,
-    Trail, Usage,
+    AttemptKind, CallId, Class, Cost, DegradationLevel, Meta, ModelId, Refusal, TicketId,
+    TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -306,6 +306,43 @@ pub enum EventKind {
         tried: Vec<(ModelId, Class)>,
         /// Models refused, with the reason.
         refused: Vec<(ModelId, Refusal)>,
+    },
+    /// A workflow run has its first degraded step, or is worse than it was.
+    WorkflowDegraded {
+        /// The run's id.
+        workflow: Arc<str>,
+        /// How degraded it is now.
+        level: DegradationLevel,
+        /// Most degraded steps one after the other.
+        depth: u8,
+        /// Roles that a fallback answered for.
+        roles: Vec<Arc<str>>,
+        /// Expected quality along the worst path, share 0..1.
+        expected_quality: f64,
+    },
+    /// A workflow run's outcome was reported, or it is forgotten without one.
+    WorkflowEnded {
+        /// The run's id.
+        workflow: Arc<str>,
+        /// What was reported; none where nothing was.
+        outcome: Option<WorkflowOutcome>,
+        /// How degraded it was; none where no step was.
+        level: Option<DegradationLevel>,
+    },
+    /// A caller said how good an answer was.
+    Feedback {
+        /// The caller's id of the request.
+        request_id: Arc<str>,
+        /// The role that was asked.
+        role: Arc<str>,
+        /// Who answered.
+        model: ModelId,
+        /// Its place in the roster, 0 = primary.
+        rung: usize,
+        /// Whether it was not the primary.
+        degraded: bool,
+        /// The score, 0..=1.
+        score: f64,
     },
     /// A ticket was accepted, tried again or brought to an end.
     TicketChanged {

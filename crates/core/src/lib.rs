@@ -19,6 +19,7 @@ mod stream;
 mod ticket;
 mod tokens;
 mod trail;
+mod workflow;
 
 pub use crate::answer::{ChatResponse, Finish, Usage};
 pub use crate::call::{CallContext, ClockOverrides, Clocks, TraceContext};
@@ -44,6 +45,7 @@ pub use crate::ticket::{
 };
 pub use crate::tokens::estimated_tokens;
 pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};
+pub use crate::workflow::{DegradationLevel, WorkflowOutcome};
 
 /// Re-export of the JSON types that appear in public signatures.
 pub use serde_json::{Map, Value};

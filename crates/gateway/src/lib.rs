@@ -12,6 +12,7 @@ mod error;
 mod events;
 mod limits;
 mod log;
+mod outcomes;
 mod routes;
 mod server;
 mod socket;

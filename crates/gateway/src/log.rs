@@ -96,6 +96,21 @@ impl Observer for LogObserver {
                 }
                 call_event(event);
             }
+            EventKind::WorkflowDegraded {
+                workflow,
+                level,
+                depth,
+                roles,
+                expected_quality,
+            } => tracing::warn!(
+                event = "workflow_degraded",
+                call,
+                workflow = %workflow,
+                degradation.level = level.as_str(),
+                evenkeel.degradation_depth = depth,
+                degradation.roles = roles.join(","),
+                quality.expected_ratio = expected_quality,
+            ),
             _ => call_event(event),
         }
     }

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::chat;
 use crate::error::ApiError;
+use crate::outcomes;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -22,6 +23,11 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let mut routes = Router::new()
         .route("/v1/chat/completions", post(chat::completions))
         .route("/v1/models", get(models))
+        .route("/v1/evenkeel/feedback", post(outcomes::feedback))
+        .route(
+            "/v1/evenkeel/workflows/{id}",
+            get(outcomes::workflow).post(outcomes::end_workflow),
+        )
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed);
     for path in HEALTH {

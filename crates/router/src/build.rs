@@ -186,6 +186,8 @@ impl<'a> RouterBuilder<'a> {
             clock: self.clock,
             wake_prober: Arc::new(Notify::new()),
             tasks: TaskTracker::new(),
+            workflows: Arc::default(),
+            answers: Arc::default(),
         };
         let mut assembly = Assembly {
             config: self.config,
@@ -234,7 +236,8 @@ impl<'a> RouterBuilder<'a> {
             roles,
             unit,
             tickets,
-            tasks: around.tasks,
+            tasks: around.tasks.clone(),
+            around,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
         }))

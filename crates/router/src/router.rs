@@ -6,10 +6,14 @@ use crate::call::{Call, Mode, Unit};
 use crate::demand::Demand;
 use crate::drive::{Won, drive, now};
 use crate::error::{CallError, CallErrorKind};
+use crate::feedback::{Feedback, FeedbackError, Judged, ModelQuality};
+use crate::recent::Key;
 use crate::role::Role;
 use crate::state::{RoleState, RouterState};
+use crate::surroundings::Surroundings;
 use crate::tickets::Keep;
-use evenkeel_core::{CallContext, ChatRequest, TicketStore, Trail};
+use crate::workflows::{Workflow, WorkflowError};
+use evenkeel_core::{CallContext, ChatRequest, TicketStore, Trail, WorkflowOutcome};
 use evenkeel_roster::Config;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +29,7 @@ pub struct Router(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) roles: BTreeMap<String, Arc<Role>>,
     pub(crate) unit: Unit,
+    pub(crate) around: Surroundings,
     /// None where no role keeps calls.
     pub(crate) tickets: Option<Arc<dyn TicketStore>>,
     pub(crate) tasks: TaskTracker,
@@ -168,6 +173,69 @@ impl Router {
         }
     }
 
+    /// How the workflow run `id` of `caller` stands, as far as its steps have
+    /// ended here; none where there was none within the last day. The 10,000 runs
+    /// that were last active are kept. `caller` is what the calls had as
+    /// [`CallContext::caller`].
+    pub fn workflow(&self, id: &str, caller: Option<&str>) -> Option<Workflow> {
+        self.0.around.workflows.get(&key(id, caller), now())
+    }
+
+    /// Takes a caller's word for how the workflow run `id` went. The same word
+    /// again changes nothing; a call after the end begins a new run of that id.
+    ///
+    /// # Errors
+    /// [`WorkflowError`] where there is no such run, or it went otherwise.
+    pub fn end_workflow(
+        &self,
+        id: &str,
+        caller: Option<&str>,
+        outcome: WorkflowOutcome,
+    ) -> Result<Workflow, WorkflowError> {
+        let now = now();
+        let around = &self.0.around;
+        let (run, event) = around.workflows.end(&key(id, caller), outcome, now)?;
+        if let Some(event) = event {
+            around.tell(now, None, event);
+        }
+        Ok(run)
+    }
+
+    /// Takes a caller's word for how good the answer to its request of that
+    /// [`CallContext::request_id`] was. Of the answers of the last day the latest
+    /// 10,000 are known; said again, it replaces what was said before.
+    ///
+    /// # Errors
+    /// [`FeedbackError`] where no such answer is known, or the score is none.
+    pub fn feedback(
+        &self,
+        request_id: &str,
+        caller: Option<&str>,
+        feedback: Feedback,
+    ) -> Result<Judged, FeedbackError> {
+        let now = now();
+        let around = &self.0.around;
+        let (judged, event) = around
+            .answers
+            .judge(&key(request_id, caller), feedback, now)?;
+        around.tell(now, None, event);
+        Ok(judged)
+    }
+
+    /// What callers say of each model of a role, the primary first, so that
+    /// quality during a substitution can be held against quality without. None
+    /// for an unknown role.
+    pub fn quality(&self, role: &str) -> Option<Vec<ModelQuality>> {
+        let role = self.0.roles.get(role)?;
+        let rungs = role.rungs.iter();
+        let answers = &self.0.around.answers;
+        Some(
+            rungs
+                .map(|rung| answers.quality(&role.name, &rung.model.id))
+                .collect(),
+        )
+    }
+
     /// Ends the prober and the work on tickets, and waits for attempts that are
     /// still being measured (at most until their T95). Calls under way are not
     /// touched; those for tickets are dropped, and their tickets stay due.
@@ -175,5 +243,12 @@ impl Router {
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
+    }
+}
+
+fn key(id: &str, caller: Option<&str>) -> Key {
+    Key {
+        caller: caller.map(Arc::from),
+        id: Arc::from(id),
     }
 }

@@ -1,6 +1,8 @@
 //! What the router's parts share beside roles and health: who hears, what
 //! the calendar says, who waits for background work.
 
+use crate::feedback::Answers;
+use crate::workflows::Workflows;
 use evenkeel_core::{CallId, Clock, Event, EventKind, Observer, TraceContext};
 use jiff::civil::Date;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +20,10 @@ pub(crate) struct Surroundings {
     pub(crate) wake_prober: Arc<Notify>,
     /// Losers kept open to be measured, and the prober; awaited at shutdown.
     pub(crate) tasks: TaskTracker,
+    /// Workflow runs that callers may ask after.
+    pub(crate) workflows: Arc<Workflows>,
+    /// Answers that callers may give feedback on.
+    pub(crate) answers: Arc<Answers>,
 }
 
 impl Surroundings {

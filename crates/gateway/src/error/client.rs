@@ -22,6 +22,24 @@ impl ApiError {
         Self::bad_request("invalid_header", message, Some(name.to_owned()))
     }
 
+    /// What the request names is not there, or is another caller's; `param` says
+    /// which of its fields names it.
+    pub(crate) fn not_found(code: &'static str, message: String, param: &str) -> Self {
+        Self {
+            param: Some(Box::from(param)),
+            ..Self::new(StatusCode::NOT_FOUND, code, message)
+        }
+    }
+
+    /// What the request says contradicts what was said before.
+    pub(crate) fn conflict(code: &'static str, message: String, param: &str) -> Self {
+        Self {
+            param: Some(Box::from(param)),
+            should_retry: Some(false),
+            ..Self::new(StatusCode::CONFLICT, code, message)
+        }
+    }
+
     /// No key, or a wrong one.
     pub(crate) fn invalid_client_key() -> Self {
         Self::new(

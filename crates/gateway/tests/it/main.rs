@@ -16,6 +16,7 @@ mod demands;
 mod departures;
 mod failures;
 mod gateway;
+mod outcomes;
 mod shutdown;
 mod slow_clients;
 mod streams;

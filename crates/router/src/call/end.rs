@@ -80,6 +80,7 @@ impl Call {
         }
         self.end_attempt(index, AttemptOutcome::Won, now);
         self.price(index, meta);
+        self.account_answer(meta, true, now);
         self.end("ok", Some(meta.clone()), None, now);
     }
 
@@ -89,6 +90,7 @@ impl Call {
         let counts = failure.phase != Some(Phase::Deadline) && self.says_of_model(failure);
         self.stop_attempt(index, failure, counts, now);
         self.price(index, meta);
+        self.account_answer(meta, false, now);
         self.end("error", Some(meta.clone()), Some(failure.class), now);
     }
 
@@ -268,6 +270,7 @@ impl Call {
             _ => self.earliest_return(now),
         };
         let class = kind.class();
+        self.account_failure(&kind, now);
         let trail = self.end("error", None, class, now);
         self.steps.clear();
         self.steps.push_back(super::Step::Fail(CallError {

@@ -2,6 +2,7 @@
 //! to, who wins. A plain state machine over explicit instants; the shell in
 //! `drive` acts on its steps. Streams and whole answers share it.
 
+mod account;
 mod attempt;
 mod choose;
 mod cost;

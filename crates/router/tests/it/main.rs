@@ -24,4 +24,5 @@ mod tailoring;
 mod tape;
 mod tickets;
 mod trace;
+mod workflows;
 mod world;
