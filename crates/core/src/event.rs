@@ -52,15 +52,75 @@ pub enum SubstitutionReason {
     LatencySpike,
     /// The model's end of life has passed.
     Eol,
+    /// An operator moved it.
+    Manual,
+    /// A drill plays the end of the model's life.
+    Drill,
 }
 
 impl SubstitutionReason {
+    /// Whether the model was too slow: it is probed, and comes back by itself.
+    pub const fn is_slowness(self) -> bool {
+        match self {
+            Self::LatencyP95Breach | Self::LatencyP99Breach | Self::LatencySpike => true,
+            Self::Eol | Self::Manual | Self::Drill => false,
+        }
+    }
+
     /// The name used in events and headers.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LatencyP95Breach => "latency_p95_breach",
             Self::LatencyP99Breach => "latency_p99_breach",
             Self::LatencySpike => "latency_spike",
+            Self::Eol => "eol",
+            Self::Manual => "manual",
+            Self::Drill => "drill",
+        }
+    }
+}
+
+/// Why a role's traffic went back up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestorationReason {
+    /// Probes and canaries found it well.
+    Recovered,
+    /// An operator moved it, or let go of a role that was forced.
+    Manual,
+    /// The model is said to live on after all.
+    Eol,
+    /// The drill that moved it is over.
+    Drill,
+}
+
+impl RestorationReason {
+    /// The name used in events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Recovered => "recovered",
+            Self::Manual => "manual",
+            Self::Eol => "eol",
+            Self::Drill => "drill",
+        }
+    }
+}
+
+/// What a drill plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DrillKind {
+    /// The model is dead: every call is refused, and the word stays.
+    KillSwitch,
+    /// The model is past its end of life: every role leaves it.
+    Eol,
+}
+
+impl DrillKind {
+    /// The name used outside Rust.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::KillSwitch => "kill_switch",
             Self::Eol => "eol",
         }
     }
@@ -212,6 +272,8 @@ pub enum EventKind {
         to_model: ModelId,
         /// Since the substitution that left it.
         duration: Duration,
+        /// Why.
+        reason: RestorationReason,
     },
     /// A synthetic probe ended.
     Probed {
@@ -297,6 +359,54 @@ pub enum EventKind {
         class: Class,
         /// For how long.
         duration: Duration,
+    },
+    /// An operator did something.
+    OperatorActed {
+        /// The name of who did it; no secret.
+        operator: Arc<str>,
+        /// What: `force`, `let_go`, `force_open`, `disable`, `reset`,
+        /// `release`, `start_drill`, `end_drill`, `reload`.
+        action: &'static str,
+        /// What it was done to: a role, model, provider or drill.
+        target: String,
+    },
+    /// The router runs on a new configuration from now on.
+    PolicyChanged {
+        /// Roles that were not there before.
+        added: Vec<Arc<str>>,
+        /// Roles that are there no more.
+        removed: Vec<Arc<str>>,
+        /// Roles whose policy or roster is another.
+        changed: Vec<Arc<str>>,
+    },
+    /// A drill begins.
+    DrillStarted {
+        /// Its number.
+        drill: u64,
+        /// What it plays.
+        kind: DrillKind,
+        /// The model it takes away.
+        model: ModelId,
+        /// How long it lasts at most.
+        duration: Duration,
+    },
+    /// A drill is over: its time was up, or it was ended.
+    DrillEnded {
+        /// Its number.
+        drill: u64,
+        /// What it played.
+        kind: DrillKind,
+        /// The model it took away.
+        model: ModelId,
+        /// How long it lasted.
+        duration: Duration,
+        /// From its beginning to the first answer that a lower rung gave in
+        /// the model's place; none where there was no such answer.
+        first_fallback: Option<Duration>,
+        /// Calls that lower rungs answered in its place.
+        answered: u64,
+        /// Calls of roles with that model that nobody answered.
+        failed: u64,
     },
     /// A call found no rung that could answer.
     RosterExhausted {

@@ -30,7 +30,9 @@ pub use crate::clock::{Clock, SystemClock};
 pub use crate::complexity::Complexity;
 pub use crate::cost::{Cost, SpentOn};
 pub use crate::degradation::{Baggage, DegradationContext};
-pub use crate::event::{Event, EventKind, NoObserver, Observer, SubstitutionReason};
+pub use crate::event::{
+    DrillKind, Event, EventKind, NoObserver, Observer, RestorationReason, SubstitutionReason,
+};
 pub use crate::failure::{BoxError, Class, CountsOn, Failure, Phase, Scope};
 pub use crate::id::{CallId, InvalidModelId, ModelId};
 pub use crate::key::{KeySource, MissingKey};

@@ -158,6 +158,8 @@ pub enum Refusal {
         /// How much longer.
         remaining: Duration,
     },
+    /// A drill has taken the model away; for how much longer.
+    Drill(Duration),
     /// The model is at its concurrency limit.
     AtCapacity,
     /// The model's end of life has passed.
@@ -207,6 +209,7 @@ impl Refusal {
             Self::SemanticBreakerOpen(_) => "quality_gate",
             Self::Cooldown(_) => "cooldown",
             Self::Hold { .. } => "hold",
+            Self::Drill(_) => "drill",
             Self::AtCapacity => "at_capacity",
             Self::EndOfLife => "eol",
             Self::ContextWindow { .. } => "context_window",
@@ -227,7 +230,8 @@ impl Refusal {
             Self::BreakerOpen(d)
             | Self::BreakerTrial(d)
             | Self::SemanticBreakerOpen(d)
-            | Self::Cooldown(d) => Some(d),
+            | Self::Cooldown(d)
+            | Self::Drill(d) => Some(d),
             Self::Hold { remaining, .. } => Some(remaining),
             _ => None,
         }

@@ -90,6 +90,26 @@ fn options(config: &ProviderConfig, all: &Config, folder: &Path) -> Result<Clien
     })
 }
 
+/// Whether the client of the running configuration does for the new one.
+pub(crate) fn is_same_client(
+    new: (&ProviderConfig, &Config),
+    old: (&ProviderConfig, &Config),
+) -> bool {
+    let simulated = |(of, all): (&ProviderConfig, &Config)| -> Vec<_> {
+        let own = all.models.values().filter(|m| m.id.provider() == of.name);
+        own.map(|m| (m.id.clone(), m.simulated.clone())).collect()
+    };
+    new.0.has_client_of(old.0)
+        && models(new.0, new.1) == models(old.0, old.1)
+        && (new.0.dialect != Dialect::Simulated || simulated(new) == simulated(old))
+}
+
+/// The certificates of a provider's `ca_file`; none where it can't be read,
+/// which making its client complains of.
+pub(crate) fn certificates(config: &ProviderConfig, folder: &Path) -> Option<Vec<u8>> {
+    std::fs::read(folder.join(config.ca_file.as_ref()?)).ok()
+}
+
 /// The headers of the configuration, whose values never show.
 fn headers(config: &ProviderConfig) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();

@@ -22,4 +22,4 @@ pub use evenkeel_core::{
     CallContext, ChatRequest, ChatResponse, Event, Meta, Observer, StreamEvent,
 };
 pub use evenkeel_roster::{Problem, Problems, report};
-pub use evenkeel_router::{Answer, AnswerStream, CallError, Router};
+pub use evenkeel_router::{Answer, AnswerStream, CallError, Replaced, Router};

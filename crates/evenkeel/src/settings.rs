@@ -2,10 +2,13 @@
 
 use crate::{RouterError, SettingsError, endpoints, files};
 use evenkeel_core::{Clock, ModelId, Observer, SystemClock};
-use evenkeel_prompts::{PromptSet, Sources};
+use evenkeel_prompts::{PromptSet, Sources, Unreadable};
 use evenkeel_roster::{Config, Problem, SourceFile};
-use evenkeel_router::Router;
+use evenkeel_router::{Replaced, Router};
+use sha2::{Digest as _, Sha256};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +22,9 @@ pub struct Settings {
     prompts: PromptSet,
     warnings: Vec<Problem>,
     folder: PathBuf,
+    hash: String,
+    /// Of each provider with certificates of its own: what they were.
+    certificates: BTreeMap<String, Vec<u8>>,
 }
 
 impl Settings {
@@ -39,12 +45,26 @@ impl Settings {
         let now = jiff::Timestamp::try_from(SystemClock.now()).unwrap_or(jiff::Timestamp::MAX);
         let today = jiff::tz::Offset::UTC.to_datetime(now).date();
         let loaded = evenkeel_roster::load(&sources, &environment, today)?;
-        let prompts = prompts(&sources, &loaded.config, &environment, &folder)?;
+        let contents = Contents::default();
+        for file in &sources {
+            let name = Path::new(&file.name).file_name().unwrap_or_default();
+            contents.add(&name.to_string_lossy(), file.text.as_bytes());
+        }
+        let prompts = prompts(&sources, &loaded.config, &environment, &|path| {
+            let bytes = files::read_prompt(&folder, path)?;
+            contents.add(path, &bytes);
+            Ok(bytes)
+        })?;
+        let providers = loaded.config.providers.values();
+        let certificates =
+            providers.filter_map(|p| Some((p.name.clone(), endpoints::certificates(p, &folder)?)));
         Ok(Self {
+            certificates: certificates.collect(),
             config: loaded.config,
             prompts,
             warnings: loaded.warnings,
             folder,
+            hash: contents.hash(),
         })
     }
 
@@ -56,6 +76,12 @@ impl Settings {
     /// The roles' prompts.
     pub fn prompts(&self) -> &PromptSet {
         &self.prompts
+    }
+
+    /// SHA-256 of all files, prompts included, in hexadecimal: the same files
+    /// have the same one, whatever the environment gives for their `${NAME}`s.
+    pub fn hash(&self) -> &str {
+        &self.hash
     }
 
     /// What someone should look at.
@@ -79,6 +105,58 @@ impl Settings {
         }
         Ok(builder.build()?)
     }
+
+    /// Puts these settings in the place of those that `router` runs on, which
+    /// are `before`. Clients, with their connections, whose settings are the
+    /// same stay, and with them goes what is known of their health; see
+    /// [`RouterBuilder::replace`](evenkeel_router::RouterBuilder::replace).
+    ///
+    /// # Errors
+    /// As [`Settings::router`]; the router runs on unchanged then.
+    pub fn replace(&self, before: &Self, router: &Router) -> Result<Replaced, RouterError> {
+        let mut builder = Router::builder(&self.config).prompts(self.prompts.clone());
+        for provider in self.config.providers.values() {
+            let name = &provider.name;
+            let old = before.config.providers.get(name);
+            let same_client = |old| {
+                endpoints::is_same_client((provider, &self.config), (old, &before.config))
+                    && self.certificates.get(name) == before.certificates.get(name)
+            };
+            let kept = router.provider(name);
+            let client = match kept.filter(|_| old.is_some_and(same_client)) {
+                Some(kept) => kept,
+                None => endpoints::provider(provider, &self.config, &self.folder)?,
+            };
+            builder = builder.provider(name, client);
+            if old.is_some_and(|old| provider.has_endpoint_of(old)) {
+                builder = builder.same_endpoint(name);
+            }
+        }
+        Ok(builder.replace(router)?)
+    }
+}
+
+/// The contents of files, as they are read.
+#[derive(Default)]
+struct Contents(RefCell<Sha256>);
+
+impl Contents {
+    fn add(&self, name: &str, bytes: &[u8]) {
+        let mut hasher = self.0.borrow_mut();
+        for part in [name.as_bytes(), bytes] {
+            // With their lengths: no two lists of files are the same bytes.
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+
+    fn hash(self) -> String {
+        let digest = self.0.into_inner().finalize();
+        digest.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
 }
 
 /// The prompts of all roles, from the files beside the configuration.
@@ -86,7 +164,7 @@ fn prompts(
     sources: &[SourceFile],
     config: &Config,
     env: &dyn Fn(&str) -> Option<String>,
-    folder: &Path,
+    read: &dyn Fn(&str) -> Result<Vec<u8>, Unreadable>,
 ) -> Result<PromptSet, SettingsError> {
     let roster = |role: &evenkeel_roster::RoleConfig| -> Vec<ModelId> {
         role.rungs.iter().map(|rung| rung.model.clone()).collect()
@@ -100,7 +178,7 @@ fn prompts(
         files: sources,
         rosters: &rosters,
         env,
-        read: &|path| files::read_prompt(folder, path),
+        read,
     })?;
     Ok(prompts)
 }

@@ -35,7 +35,7 @@ fn the_folders_of_the_project_load_as_they_stand() {
 async fn a_folder_gives_a_router_that_answers() {
     let settings = Settings::load(fixture("config")).unwrap();
     let router = settings.router(Arc::new(NoObserver)).unwrap();
-    for role in router.roles().map(str::to_owned).collect::<Vec<_>>() {
+    for role in router.roles() {
         let answer = router
             .complete(&role, ChatRequest::user("hi"), CallContext::default())
             .await

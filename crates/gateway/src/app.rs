@@ -3,45 +3,79 @@
 use crate::auth::ClientKeys;
 use crate::context::RequestIds;
 use crate::limits::Limits;
+use crate::live::Live;
 use crate::trust::Trust;
+use arc_swap::{ArcSwap, Guard};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_roster::ServerConfig;
 use evenkeel_router::Router;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
 /// The gateway's state, shared by all requests.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) router: Router,
-    pub(crate) keys: ClientKeys,
-    /// What operators authenticate with; none where they have no address.
-    pub(crate) admin: Option<ClientKeys>,
-    pub(crate) trust: Trust,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
-    pub(crate) meta_key: String,
-    pub(crate) max_body_bytes: usize,
+    served: ArcSwap<Served>,
+    /// Where the configuration comes from, if it comes from files.
+    pub(crate) live: OnceLock<Live>,
     /// When the server began, Unix seconds.
     started: u64,
     draining: AtomicBool,
 }
 
-impl App {
-    pub(crate) fn new(config: &ServerConfig, router: Router, limits: Limits) -> Self {
+/// How clients and operators are served; a reload replaces it whole.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) keys: ClientKeys,
+    /// What operators authenticate with; none where they have no address.
+    pub(crate) admin: Option<ClientKeys>,
+    pub(crate) trust: Trust,
+    pub(crate) meta_key: String,
+    pub(crate) max_body_bytes: usize,
+}
+
+impl Served {
+    pub(crate) fn new(config: &ServerConfig) -> Self {
         let admin = config.admin.as_ref();
         Self {
-            router,
             keys: ClientKeys::new(config.client_keys.clone()),
             admin: admin.map(|admin| ClientKeys::new(vec![admin.token.clone()])),
             trust: Trust::new(config),
-            ids: RequestIds::new(fastrand::u64(..)),
-            limits,
             meta_key: config.meta_key.clone(),
             max_body_bytes: config.max_body_bytes,
+        }
+    }
+}
+
+impl App {
+    pub(crate) fn new(config: &ServerConfig, router: Router, limits: Limits) -> Self {
+        Self {
+            router,
+            served: ArcSwap::from_pointee(Served::new(config)),
+            live: OnceLock::new(),
+            ids: RequestIds::new(fastrand::u64(..)),
+            limits,
             started: unix_seconds(),
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// How clients are served now. Not to be held across an await.
+    pub(crate) fn served(&self) -> Guard<Arc<Served>> {
+        self.served.load()
+    }
+
+    /// Serves so from now on. An operators' address that the new settings no
+    /// longer have keeps its token: it cannot be closed while it runs.
+    pub(crate) fn serve_as(&self, mut served: Served) {
+        if served.admin.is_none() {
+            served.admin.clone_from(&self.served().admin);
+        }
+        self.served.store(Arc::new(served));
     }
 
     /// When the server began, Unix seconds.

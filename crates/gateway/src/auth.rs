@@ -24,7 +24,7 @@ impl Caller {
 
 /// The keys that clients authenticate with, and what each is known by. None:
 /// everyone may call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ClientKeys(Vec<(SecretString, Arc<str>)>);
 
 impl ClientKeys {

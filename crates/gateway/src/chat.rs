@@ -55,16 +55,17 @@ async fn answer(
     id: Arc<str>,
 ) -> Result<Response<Body>, ApiError> {
     let headers = &parts.headers;
-    let Some(caller) = app.keys.admit(headers) else {
+    let Some(caller) = app.served().keys.admit(headers) else {
         body::discard(body, headers).await;
         return Err(ApiError::invalid_client_key());
     };
-    let body = body::read(body, headers, app.max_body_bytes, &app.limits).await?;
+    let most = app.served().max_body_bytes;
+    let body = body::read(body, headers, most, &app.limits).await?;
     let begun = now();
     let mut context = call_context(headers, id.clone())?;
     context.caller = caller.id().cloned();
     let baggage = baggage(headers);
-    if app.trust.covers(&caller, &parts.extensions) {
+    if app.served().trust.covers(&caller, &parts.extensions) {
         context.degradation = baggage.degradation();
     }
     let asked = decode(body).await?;
@@ -138,7 +139,7 @@ impl Call<'_> {
             response.created = unix_seconds();
         }
         let mut body = encode_response(&response, answer.meta.model_id.as_str());
-        body[&self.app.meta_key] = meta_object(&answer.meta);
+        body[&self.app.served().meta_key] = meta_object(&answer.meta);
         let mut response = json_response(body.to_string());
         let overhead = self.overhead(called, &answer.trail);
         put_meta(response.headers_mut(), &answer.meta, overhead);
@@ -163,7 +164,7 @@ impl Call<'_> {
         let overhead = self.overhead(called, &stream.trail());
         let wording = Wording {
             id: format!("chatcmpl-{}", self.id),
-            meta_key: self.app.meta_key.clone(),
+            meta_key: self.app.served().meta_key.clone(),
             include_usage: asked.include_usage,
         };
         let body = EventBody::new(stream, wording);
@@ -185,7 +186,9 @@ impl Call<'_> {
     /// The answer to a call that failed; `Err` where it never came to a role.
     fn failed(&self, error: &CallError) -> Result<Response<Body>, ApiError> {
         if let CallErrorKind::UnknownRole(role) = &error.kind {
-            return Err(ApiError::unknown_role(role, self.app.router.roles()));
+            let roles = self.app.router.roles();
+            let roles = roles.iter().map(String::as_str);
+            return Err(ApiError::unknown_role(role, roles));
         }
         let answer = ApiError::from_call(error);
         let reason = answer.reason();

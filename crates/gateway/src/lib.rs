@@ -11,6 +11,7 @@ mod demand;
 mod error;
 mod events;
 mod limits;
+mod live;
 mod log;
 mod outcomes;
 mod routes;
@@ -19,5 +20,6 @@ mod socket;
 mod trust;
 
 pub use crate::limits::Limits;
+pub use crate::live::{ReloadError, Reloaded, Reloader};
 pub use crate::log::LogObserver;
 pub use crate::server::{BindError, Server, worker_threads};

@@ -69,6 +69,10 @@ impl Observer for LogObserver {
             | EventKind::CooldownStarted { .. }
             | EventKind::HoldStarted { .. }
             | EventKind::Probed { .. }) => health_event(kind),
+            kind @ (EventKind::OperatorActed { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::DrillStarted { .. }
+            | EventKind::DrillEnded { .. }) => operator_event(kind),
             EventKind::RosterExhausted {
                 role,
                 tried,
@@ -186,6 +190,7 @@ fn role_event(kind: &EventKind) {
             from_model,
             to_model,
             duration,
+            reason,
             ..
         } => tracing::info!(
             event = "model_restoration",
@@ -193,7 +198,7 @@ fn role_event(kind: &EventKind) {
             evenkeel.task_type = task.as_ref().map(display),
             model.primary = %to_model,
             model.fallback = %from_model,
-            restoration.reason = "recovered",
+            restoration.reason = reason.as_str(),
             restoration.duration_ms = ms(*duration),
             evenkeel.epoch = epoch,
         ),
@@ -294,6 +299,63 @@ fn health_event(kind: &EventKind) {
             latency_ms = latency.map(ms),
             error.type = class.map(Class::as_str),
             cost_usd = cost.map(|cost| usd(cost.usd)),
+        ),
+        _ => {}
+    }
+}
+
+/// What operators do, and their drills.
+fn operator_event(kind: &EventKind) {
+    match kind {
+        EventKind::OperatorActed {
+            operator,
+            action,
+            target,
+        } => tracing::warn!(
+            event = "operator_acted",
+            operator = %operator,
+            action,
+            target = target.as_str(),
+        ),
+        EventKind::PolicyChanged {
+            added,
+            removed,
+            changed,
+        } => tracing::info!(
+            event = "policy_change",
+            roles.added = added.join(","),
+            roles.removed = removed.join(","),
+            roles.changed = changed.join(","),
+        ),
+        EventKind::DrillStarted {
+            drill,
+            kind,
+            model,
+            duration,
+        } => tracing::warn!(
+            event = "drill_started",
+            drill,
+            kind = kind.as_str(),
+            model.primary = %model,
+            duration_ms = ms(*duration),
+        ),
+        EventKind::DrillEnded {
+            drill,
+            kind,
+            model,
+            duration,
+            first_fallback,
+            answered,
+            failed,
+        } => tracing::info!(
+            event = "drill_ended",
+            drill,
+            kind = kind.as_str(),
+            model.primary = %model,
+            duration_ms = ms(*duration),
+            first_fallback_ms = first_fallback.map(ms),
+            answered,
+            failed,
         ),
         _ => {}
     }

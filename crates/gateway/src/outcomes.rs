@@ -73,7 +73,7 @@ pub(crate) async fn feedback(
 }
 
 fn admitted(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
-    let caller = app.keys.admit(headers);
+    let caller = app.served().keys.admit(headers);
     caller.ok_or_else(ApiError::invalid_client_key)
 }
 
@@ -90,7 +90,7 @@ async fn reported(
             return Err(refusal);
         }
     };
-    let most = app.max_body_bytes.min(LONGEST_REPORT);
+    let most = app.served().max_body_bytes.min(LONGEST_REPORT);
     let body = body::read(body, &parts.headers, most, &app.limits).await?;
     match serde_json::from_slice(&body) {
         Ok(Value::Object(report)) => Ok((caller, report)),

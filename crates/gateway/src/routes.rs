@@ -41,12 +41,13 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
 
 /// The roles, in the form of OpenAI's list of models.
 async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> Response<Body> {
-    if app.keys.admit(&headers).is_none() {
+    if app.served().keys.admit(&headers).is_none() {
         return ApiError::invalid_client_key().into_response();
     }
     let roles: Vec<_> = app
         .router
         .roles()
+        .into_iter()
         .map(|role| {
             json!({ "id": role, "object": "model", "created": app.started(), "owned_by": "evenkeel" })
         })

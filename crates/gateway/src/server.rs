@@ -3,11 +3,13 @@
 use crate::admin;
 use crate::app::App;
 use crate::limits::Limits;
+use crate::live::{Live, Reloader};
 use crate::routes;
 use crate::socket::{Served, Serving, Socket};
 use crate::trust::Peer;
 use axum::body::Body;
 use bytes::Bytes;
+use evenkeel::Settings;
 use evenkeel_roster::ServerConfig;
 use evenkeel_router::Router;
 use http::{Request, Response};
@@ -19,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -94,7 +97,7 @@ impl Server {
     /// machines without client keys.
     pub fn bind(config: &ServerConfig, router: Router, limits: Limits) -> Result<Self, BindError> {
         let address = address("server.listen", &config.listen)?;
-        if config.client_keys.is_empty() && !config.allow_open && !is_loopback(address.ip()) {
+        if is_open(config, address) {
             return Err(BindError::Open { listen: address });
         }
         let (listener, address) = listen("server.listen", address)?;
@@ -119,6 +122,21 @@ impl Server {
     /// The address that operators use, where there is one.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|(_, address)| *address)
+    }
+
+    /// Says that `settings`, read from `path`, are what this server and its
+    /// router run on: from then on they can be [reloaded](Server::reloader).
+    #[must_use]
+    pub fn reading(self, path: PathBuf, settings: Settings) -> Self {
+        let live = Live::new(path, settings, self.address);
+        // Said twice, the first holds.
+        let _ = self.app.live.set(live);
+        self
+    }
+
+    /// What reloads the configuration while the server runs.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.app.clone())
     }
 
     /// Serves until `shutdown` resolves, then accepts no more, lets the calls
@@ -190,6 +208,11 @@ fn address(key: &'static str, listen: &str) -> Result<SocketAddr, BindError> {
     found
         .next()
         .ok_or_else(|| none(io::Error::from(io::ErrorKind::NotFound)))
+}
+
+/// Whether everyone in reach could use a server at that address.
+pub(crate) fn is_open(config: &ServerConfig, address: SocketAddr) -> bool {
+    config.client_keys.is_empty() && !config.allow_open && !is_loopback(address.ip())
 }
 
 /// Loopback in either family, IPv4 mapped into IPv6 included.

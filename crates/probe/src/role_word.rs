@@ -47,6 +47,15 @@ impl RoleWord {
         Self(AtomicU64::new(bits.expect("a rung is at most MAX_RUNG")))
     }
 
+    /// A word that goes on from `word`: the next move's epoch is one higher.
+    ///
+    /// # Panics
+    /// If its rung is above [`MAX_RUNG`](Self::MAX_RUNG), or its epoch above 2^48 - 1.
+    pub fn resume(word: Word) -> Self {
+        let bits = word.to_bits();
+        Self(AtomicU64::new(bits.expect("a word that was read fits")))
+    }
+
     /// The rung and its epoch.
     pub fn load(&self) -> Word {
         Word::from_bits(self.0.load(Ordering::Acquire))

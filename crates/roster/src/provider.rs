@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::guard::{BreakerPolicy, RetryBudgetPolicy};
 
@@ -143,5 +143,100 @@ impl ProviderConfig {
             breaker: BreakerPolicy::default(),
             retry_budget: RetryBudgetPolicy::default(),
         }
+    }
+}
+
+/// What a reload asks of two configurations of one provider.
+impl ProviderConfig {
+    /// Whether both reach the same endpoint as the same customer: what is
+    /// known of its health by one holds for the other.
+    pub fn has_endpoint_of(&self, other: &Self) -> bool {
+        let same_secret = |a: &Option<SecretString>, b: &Option<SecretString>| {
+            let shown =
+                |key: &Option<SecretString>| key.as_ref().map(|k| k.expose_secret().to_owned());
+            shown(a) == shown(b)
+        };
+        (self.dialect, self.server) == (other.dialect, other.server)
+            && (&self.base_url, &self.api_version) == (&other.base_url, &other.api_version)
+            && (&self.api_key_file, &self.key_header) == (&other.api_key_file, &other.key_header)
+            && same_secret(&self.api_key, &other.api_key)
+            && same_secret(&self.proxy, &other.proxy)
+            && self.headers.len() == other.headers.len()
+            && self.headers.iter().all(|(name, value)| {
+                let other = other.headers.get(name);
+                other.is_some_and(|other| other.expose_secret() == value.expose_secret())
+            })
+    }
+
+    /// Whether one client does for both: it is asked the same way, over the
+    /// same connections. The files they name are not looked into.
+    pub fn has_client_of(&self, other: &Self) -> bool {
+        self.has_endpoint_of(other)
+            && (&self.ca_file, self.connections) == (&other.ca_file, other.connections)
+            && (self.propagate, &self.models) == (other.propagate, &other.models)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> ProviderConfig {
+        ProviderConfig {
+            base_url: Some("https://a.test/v1".to_owned()),
+            api_key: Some("sk-one".into()),
+            proxy: Some("http://proxy:1".into()),
+            headers: BTreeMap::from([("x-title".to_owned(), "t".into())]),
+            ..ProviderConfig::new("a", Dialect::OpenAi)
+        }
+    }
+
+    #[test]
+    fn each_setting_of_the_way_makes_another_endpoint() {
+        assert!(full().has_endpoint_of(&full()) && full().has_client_of(&full()));
+        let changes: [fn(&mut ProviderConfig); 10] = [
+            |p| p.dialect = Dialect::Mistral,
+            |p| p.server = Some("groq"),
+            |p| p.base_url = Some("https://b.test/v1".to_owned()),
+            |p| p.api_version = Some("2".to_owned()),
+            |p| p.api_key = Some("sk-two".into()),
+            |p| p.api_key = None,
+            |p| p.api_key_file = Some("key".into()),
+            |p| p.key_header = Some("x-key".to_owned()),
+            |p| p.proxy = None,
+            |p| {
+                p.headers.insert("x-title".to_owned(), "u".into());
+            },
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut other = full();
+            change(&mut other);
+            assert!(!full().has_endpoint_of(&other), "change {index}");
+            assert!(!full().has_client_of(&other), "change {index}");
+        }
+    }
+
+    #[test]
+    fn another_client_may_reach_the_same_endpoint() {
+        let changes: [fn(&mut ProviderConfig); 4] = [
+            |p| p.ca_file = Some("ca.pem".into()),
+            |p| p.connections.max = Some(1),
+            |p| p.propagate = true,
+            |p| {
+                p.models.insert("m".to_owned(), WireConfig::default());
+            },
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut other = full();
+            change(&mut other);
+            assert!(full().has_endpoint_of(&other), "change {index}");
+            assert!(!full().has_client_of(&other), "change {index}");
+        }
+        let mut other = full();
+        other.breaker.failure_threshold = 1;
+        assert!(
+            full().has_client_of(&other),
+            "a breaker is no part of a client"
+        );
     }
 }

@@ -2,15 +2,16 @@
 
 use crate::call::Unit;
 use crate::demand::Task;
+use crate::drill::Drills;
 use crate::drive::now;
-use crate::health::{ModelHealth, ProviderHealth};
-use crate::prober::Prober;
+use crate::generation::Generation;
+use crate::health::{Endpoint, Hold, ModelHealth, ProviderHealth};
 use crate::role::Role;
 use crate::router::{Inner, Router};
 use crate::rung::{Measure, Rung, limits};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
-use crate::tickets::Worker;
+use arc_swap::ArcSwap;
 use evenkeel_breaker::{
     Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
 };
@@ -24,8 +25,8 @@ use evenkeel_roster::{
     RoleConfig, RolePolicy, RungConfig, TaskPolicy,
 };
 use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -96,6 +97,8 @@ pub enum BuildError {
 pub struct RouterBuilder<'a> {
     config: &'a Config,
     providers: HashMap<String, Arc<dyn Provider>>,
+    /// Providers that are new clients of the endpoints they had before.
+    same_endpoints: HashSet<String>,
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     prompts: PromptSet,
@@ -118,6 +121,7 @@ impl<'a> RouterBuilder<'a> {
         Self {
             config,
             providers: HashMap::new(),
+            same_endpoints: HashSet::new(),
             observer: Arc::new(NoObserver),
             clock: Arc::new(SystemClock),
             prompts: PromptSet::default(),
@@ -129,6 +133,14 @@ impl<'a> RouterBuilder<'a> {
     /// Hands in the provider of that name.
     pub fn provider(mut self, name: &str, provider: Arc<dyn Provider>) -> Self {
         self.providers.insert(name.to_owned(), provider);
+        self
+    }
+
+    /// Says that the provider of that name is a new client of the endpoint that
+    /// the router to be [replaced](RouterBuilder::replace) has by that name:
+    /// what is known of its health holds.
+    pub fn same_endpoint(mut self, name: &str) -> Self {
+        self.same_endpoints.insert(name.to_owned());
         self
     }
 
@@ -180,6 +192,7 @@ impl<'a> RouterBuilder<'a> {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn build(self) -> Result<Router, BuildError> {
+        self.check_tickets()?;
         let stop = CancellationToken::new();
         let around = Surroundings {
             observer: self.observer,
@@ -188,10 +201,13 @@ impl<'a> RouterBuilder<'a> {
             tasks: TaskTracker::new(),
             workflows: Arc::default(),
             answers: Arc::default(),
+            drills: Arc::new(Drills::default()),
         };
         let mut assembly = Assembly {
             config: self.config,
             providers: self.providers,
+            same_endpoints: self.same_endpoints,
+            before: None,
             around: around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
@@ -200,54 +216,86 @@ impl<'a> RouterBuilder<'a> {
             seeds: fastrand::Rng::with_seed(self.seed),
             now: now(),
         };
-        if let Tickets::None = self.tickets {
-            let keeps = |role: &&RoleConfig| role.policy.on_exhausted != OnExhausted::Error;
-            if let Some(role) = self.config.roles.values().find(keeps) {
-                return Err(BuildError::NoTicketStore(role.name.clone()));
-            }
-        }
-        let models = assembly.models()?;
-        let mut roles = BTreeMap::new();
-        for (name, config) in &self.config.roles {
-            let role = assembly.role(config, &models)?;
-            roles.insert(name.clone(), Arc::new(role));
-        }
+        let parts = assembly.parts()?;
+        let roles = parts.roles.into_iter();
+        let generation = Arc::new(Generation {
+            roles: roles.map(|(name, role)| (name, Arc::new(role))).collect(),
+            models: parts.models,
+            providers: parts.providers,
+            clients: parts.clients,
+            stop: stop.child_token(),
+        });
         let jitter = Mutex::new(assembly.seeds);
         let unit = Unit(Arc::new(move || {
             let mut rng = jitter.lock().unwrap_or_else(PoisonError::into_inner);
             rng.f64()
         }));
-        let prober = Prober::new(
-            roles.values().flat_map(Role::units).collect(),
-            around.clone(),
-            unit.clone(),
-        );
-        around.tasks.spawn(prober.run(stop.clone()));
         let tickets = match self.tickets {
             Tickets::Kept(store) => Some(store),
             Tickets::None | Tickets::Off => None,
         };
-        if let Some(store) = &tickets {
-            let own = roles.values().cloned().collect();
-            let worker = Worker::new(own, unit.clone(), store.clone());
-            around.tasks.spawn(worker.run(stop.clone()));
-        }
-        Ok(Router::new(Inner {
-            roles,
+        let inner = Inner {
+            current: ArcSwap::new(generation.clone()),
+            replacing: Mutex::new(()),
             unit,
             tickets,
-            tasks: around.tasks.clone(),
             around,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
-        }))
+        };
+        generation.start(&inner);
+        Ok(Router::new(inner))
+    }
+
+    /// Where a role keeps calls there must be something that keeps them.
+    fn check_tickets(&self) -> Result<(), BuildError> {
+        let keeps = |role: &&RoleConfig| role.policy.on_exhausted != OnExhausted::Error;
+        match (&self.tickets, self.config.roles.values().find(keeps)) {
+            (Tickets::None, Some(role)) => Err(BuildError::NoTicketStore(role.name.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the configuration comes to beside a router that runs on `before`.
+    pub(crate) fn parts(self, inner: &Inner, before: &Generation) -> Result<Parts, BuildError> {
+        if inner.tickets.is_none() {
+            self.check_tickets()?;
+        }
+        let mut assembly = Assembly {
+            config: self.config,
+            providers: self.providers,
+            same_endpoints: self.same_endpoints,
+            before: Some(before),
+            around: inner.around.clone(),
+            tailoring: Arc::new(Tailoring {
+                prompts: self.prompts,
+                ..Tailoring::default()
+            }),
+            seeds: fastrand::Rng::with_seed((inner.unit.0)().to_bits()),
+            now: now(),
+        };
+        assembly.parts()
     }
 }
+
+/// The parts of a generation, before it runs.
+pub(crate) struct Parts {
+    pub(crate) roles: BTreeMap<String, Role>,
+    pub(crate) models: BTreeMap<ModelId, Arc<ModelHealth>>,
+    pub(crate) providers: BTreeMap<String, Arc<ProviderHealth>>,
+    pub(crate) clients: HashMap<String, Arc<dyn Provider>>,
+}
+
+type HealthByModel = BTreeMap<ModelId, Arc<ModelHealth>>;
+type HealthByProvider = BTreeMap<String, Arc<ProviderHealth>>;
 
 /// A router being put together.
 struct Assembly<'a> {
     config: &'a Config,
     providers: HashMap<String, Arc<dyn Provider>>,
+    same_endpoints: HashSet<String>,
+    /// What the router runs on that this is to replace.
+    before: Option<&'a Generation>,
     around: Surroundings,
     tailoring: Arc<Tailoring>,
     seeds: fastrand::Rng,
@@ -255,9 +303,35 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    /// The health of every model that a role names.
-    fn models(&mut self) -> Result<BTreeMap<ModelId, Arc<ModelHealth>>, BuildError> {
-        let mut providers: BTreeMap<&str, Arc<ProviderHealth>> = BTreeMap::new();
+    fn parts(&mut self) -> Result<Parts, BuildError> {
+        let (models, providers) = self.health()?;
+        let mut roles = BTreeMap::new();
+        for (name, config) in &self.config.roles {
+            let mut role = self.role(config, &models)?;
+            if let Some(before) = self.before.and_then(|before| before.roles.get(name)) {
+                role.take_over(before);
+            }
+            roles.insert(name.clone(), role);
+        }
+        Ok(Parts {
+            roles,
+            models,
+            providers,
+            clients: std::mem::take(&mut self.providers),
+        })
+    }
+
+    /// The health of the provider's last client, if this one's is the same.
+    fn health_before(&self, new: &ProviderHealth) -> Option<&ProviderHealth> {
+        let before = self.before?.providers.get(&*new.name)?;
+        let (old, new_client) = (Arc::as_ptr(&before.provider), Arc::as_ptr(&new.provider));
+        let same = std::ptr::addr_eq(old, new_client) || self.same_endpoints.contains(&*new.name);
+        same.then_some(&**before)
+    }
+
+    /// The health of every model that a role names, and of their providers.
+    fn health(&mut self) -> Result<(HealthByModel, HealthByProvider), BuildError> {
+        let mut providers: HealthByProvider = BTreeMap::new();
         let mut models: BTreeMap<ModelId, Arc<ModelHealth>> = BTreeMap::new();
         for role in self.config.roles.values() {
             for rung in &role.rungs {
@@ -268,27 +342,34 @@ impl Assembly<'_> {
                 let provider = if let Some(known) = providers.get(id.provider()) {
                     known.clone()
                 } else {
-                    let fresh = self.provider_health(&role.name, id)?;
-                    providers.insert(id.provider(), fresh.clone());
+                    let mut fresh = self.provider_health(&role.name, id)?;
+                    if let Some(before) = self.health_before(&fresh) {
+                        fresh.take_over(before);
+                    }
+                    let fresh = Arc::new(fresh);
+                    providers.insert(id.provider().to_owned(), fresh.clone());
                     fresh
                 };
-                let model = self.model_health(id, provider)?;
+                let mut model = self.model_health(id, provider)?;
+                if let Some(before) = self.before.and_then(|before| before.models.get(id)) {
+                    model.take_over(before);
+                }
                 models.insert(id.clone(), Arc::new(model));
             }
         }
-        for (name, provider) in providers {
+        for (name, provider) in &providers {
             let own = models.values().filter(|m| m.id.provider() == name);
             let own = own.map(Arc::downgrade).collect();
             provider.models.set(own).expect("set once, here");
         }
-        Ok(models)
+        Ok((models, providers))
     }
 
     fn provider_health(
         &mut self,
         role: &str,
         model: &ModelId,
-    ) -> Result<Arc<ProviderHealth>, BuildError> {
+    ) -> Result<ProviderHealth, BuildError> {
         let name = model.provider();
         let Some(provider) = self.providers.get(name).cloned() else {
             return Err(BuildError::MissingProvider {
@@ -310,14 +391,17 @@ impl Assembly<'_> {
         let budget = &config.retry_budget;
         let retries = RetryBudget::new(budget.ratio, budget.reserve, budget.window, self.now)
             .map_err(wrong)?;
-        Ok(Arc::new(ProviderHealth::new(
-            name.clone(),
+        Ok(ProviderHealth {
+            name: name.clone(),
             provider,
-            config.propagate,
-            Arc::new(breaker),
-            retries,
-            self.now,
-        )))
+            propagate: config.propagate,
+            breaker: Arc::new(breaker),
+            retries: Arc::new(retries),
+            hold: Hold::default(),
+            models: OnceLock::new(),
+            endpoint: Arc::new(Endpoint::new(self.now)),
+            settings: (config.breaker, config.retry_budget),
+        })
     }
 
     fn model_health(
@@ -347,13 +431,15 @@ impl Assembly<'_> {
             wire_name: Arc::from(id.model()),
             provider,
             breaker: Arc::new(breaker),
-            cooldown,
-            hold: crate::health::Hold::default(),
+            cooldown: Arc::new(cooldown),
+            hold: Hold::default(),
+            drill: Arc::default(),
+            probes: Arc::default(),
             capacity: Arc::new(Semaphore::new(
                 config.max_concurrency.min(Semaphore::MAX_PERMITS),
             )),
-            counter: ModelCounter::new(id),
-            billed: Calibration::new(1),
+            counter: Arc::new(ModelCounter::new(id)),
+            billed: Arc::new(Calibration::new(1)),
             support: support(&config, self.config.providers.get(id.provider())),
             config,
         })

@@ -1,12 +1,17 @@
 //! What roles share: the health of models and providers.
 
+use crate::drill::DrillPlace;
+use crate::prober::ProbeBook;
 use crate::rung::locked;
 use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
-use evenkeel_core::{Class, CountsOn, EventKind, Failure, ModelId, Provider, Refusal, Scope};
+use evenkeel_core::{
+    Class, CountsOn, DrillKind, EventKind, Failure, ModelId, Provider, Refusal, Scope,
+    SubstitutionReason,
+};
 use evenkeel_prompts::{Calibration, ModelCounter};
-use evenkeel_roster::ModelConfig;
+use evenkeel_roster::{BreakerPolicy, ModelConfig, RetryBudgetPolicy};
 use evenkeel_schema_adapter::ModelSupport;
 use jiff::civil::Date;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,6 +67,13 @@ impl Hold {
         locked(&self.held).filter(|held| held.until > now)
     }
 
+    /// Ends the hold that is in force at `now`, and says which it was.
+    pub(crate) fn lift(&self, now: Instant) -> Option<Held> {
+        let lifted = self.current(now);
+        *locked(&self.held) = None;
+        lifted
+    }
+
     pub(crate) fn remaining(&self, now: Instant) -> Option<(Class, Duration)> {
         let held = self.current(now)?;
         Some((held.class, held.until.saturating_duration_since(now)))
@@ -75,31 +87,26 @@ pub(crate) struct ProviderHealth {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) propagate: bool,
     pub(crate) breaker: Arc<Breaker>,
-    pub(crate) retries: RetryBudget,
+    pub(crate) retries: Arc<RetryBudget>,
     pub(crate) hold: Hold,
     pub(crate) models: OnceLock<Vec<Weak<ModelHealth>>>,
+    /// The same wherever health is that of the same endpoint.
+    pub(crate) endpoint: Arc<Endpoint>,
+    /// The settings of its breaker and its retry budget.
+    pub(crate) settings: (BreakerPolicy, RetryBudgetPolicy),
+}
+
+/// What a provider reaches.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
     /// Microseconds from `born` to the last answer of any of its models.
     last_answer: AtomicU64,
     born: Instant,
 }
 
-impl ProviderHealth {
-    pub(crate) fn new(
-        name: Arc<str>,
-        provider: Arc<dyn Provider>,
-        propagate: bool,
-        breaker: Arc<Breaker>,
-        retries: RetryBudget,
-        now: Instant,
-    ) -> Self {
+impl Endpoint {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
-            name,
-            provider,
-            propagate,
-            breaker,
-            retries,
-            hold: Hold::default(),
-            models: OnceLock::new(),
             last_answer: AtomicU64::new(0),
             born: now,
         }
@@ -111,6 +118,12 @@ impl ProviderHealth {
         self.last_answer.fetch_max(at, Ordering::Relaxed);
     }
 
+    fn last_answer(&self) -> Instant {
+        self.born + Duration::from_micros(self.last_answer.load(Ordering::Relaxed))
+    }
+}
+
+impl ProviderHealth {
     /// Opens the provider's own breaker when two or more of its models are
     /// open and none has answered since the first of them opened.
     fn judge_models(&self, now: Instant) {
@@ -127,7 +140,7 @@ impl ProviderHealth {
         let Some(first) = opened.iter().min() else {
             return;
         };
-        let last = self.born + Duration::from_micros(self.last_answer.load(Ordering::Relaxed));
+        let last = self.endpoint.last_answer();
         if opened.len() >= 2 && last <= *first && self.breaker.state(now) == BreakerState::Closed {
             let _ = self.breaker.trip(now);
         }
@@ -142,13 +155,17 @@ pub(crate) struct ModelHealth {
     pub(crate) wire_name: Arc<str>,
     pub(crate) provider: Arc<ProviderHealth>,
     pub(crate) breaker: Arc<Breaker>,
-    pub(crate) cooldown: Cooldown,
+    pub(crate) cooldown: Arc<Cooldown>,
     pub(crate) hold: Hold,
+    /// The drill that takes it away.
+    pub(crate) drill: Arc<DrillPlace>,
+    /// When it was probed, and what that cost.
+    pub(crate) probes: Arc<Mutex<ProbeBook>>,
     pub(crate) capacity: Arc<Semaphore>,
     pub(crate) config: ModelConfig,
-    pub(crate) counter: ModelCounter,
+    pub(crate) counter: Arc<ModelCounter>,
     /// Reported over estimated input tokens.
-    pub(crate) billed: Calibration,
+    pub(crate) billed: Arc<Calibration>,
     pub(crate) support: ModelSupport,
 }
 
@@ -181,6 +198,11 @@ impl SetAside {
 }
 
 impl ModelHealth {
+    /// Whether `other` is the same model of the same endpoint.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.id == other.id && Arc::ptr_eq(&self.provider.endpoint, &other.provider.endpoint)
+    }
+
     /// Why the model can't be asked as of `now`, capacity left out.
     pub(crate) fn refusal(&self, now: Instant, today: Date) -> Option<Refusal> {
         let cooldown = || self.cooldown.remaining(now).map(Refusal::Cooldown);
@@ -194,9 +216,21 @@ impl ModelHealth {
         self.set_aside_for(now, today).or_else(|| self.broken(now))
     }
 
+    /// Why roles are to leave the model for good, or for a drill's length.
+    pub(crate) fn retired(&self, now: Instant, today: Date) -> Option<SubstitutionReason> {
+        if self.config.is_past_eol(today) {
+            return Some(SubstitutionReason::Eol);
+        }
+        let drill = self.drill.current(now)?;
+        (drill.kind == DrillKind::Eol).then_some(SubstitutionReason::Drill)
+    }
+
     fn set_aside_for(&self, now: Instant, today: Date) -> Option<Refusal> {
         if self.config.is_past_eol(today) {
             return Some(Refusal::EndOfLife);
+        }
+        if let Some(drill) = self.drill.current(now) {
+            return Some(Refusal::Drill(drill.remaining(now)));
         }
         let held = self.hold.remaining(now);
         let held = held.or_else(|| self.provider.hold.remaining(now));
@@ -276,7 +310,7 @@ impl Permits {
         let _ = self.breakers.model.success(now);
         let _ = self.breakers.provider.success(now);
         let _ = self.semantic.success(now);
-        model.provider.answered(now);
+        model.provider.endpoint.answered(now);
         model.cooldown.succeeded(now);
         drop(self.capacity);
     }

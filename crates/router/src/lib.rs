@@ -6,14 +6,18 @@ mod attempt;
 mod build;
 mod call;
 mod demand;
+mod drill;
 mod drive;
 mod error;
 mod explain;
 mod feedback;
+mod generation;
 mod health;
 mod keep;
 mod mean;
+mod operator;
 mod pace;
+mod pin;
 mod prober;
 mod recent;
 mod role;
@@ -22,6 +26,7 @@ mod rung;
 mod state;
 mod surroundings;
 mod tailor;
+mod takeover;
 mod tickets;
 mod withheld;
 mod workflows;
@@ -30,9 +35,11 @@ pub use crate::answer::{Answer, AnswerStream};
 pub use crate::build::{BuildError, RouterBuilder};
 pub use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 pub use crate::feedback::{Feedback, FeedbackError, Judged, ModelQuality};
+pub use crate::generation::Replaced;
+pub use crate::operator::{BreakerAction, BreakerTarget, Operator, OperatorError, Released};
 pub use crate::router::Router;
 pub use crate::state::{
-    BreakerState, CooldownState, HoldState, ModelState, ProviderState, RecoveryState, RoleState,
-    RouterState, RungState, WindowState,
+    BreakerState, CooldownState, DrillState, HoldState, ModelState, ProviderState, RecoveryState,
+    RoleState, RouterState, RungState, WindowState,
 };
 pub use crate::workflows::{DegradedRole, Workflow, WorkflowError};

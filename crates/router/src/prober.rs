@@ -5,7 +5,7 @@ use crate::call::{Unit, was_accepted};
 use crate::drive::now;
 use crate::health::ModelHealth;
 use crate::role::Role;
-use crate::rung::{Measure, limits};
+use crate::rung::{Measure, limits, locked};
 use crate::surroundings::Surroundings;
 use evenkeel_breaker::State as BreakerState;
 use evenkeel_core::{
@@ -16,7 +16,7 @@ use evenkeel_roster::ModelConfig;
 use futures_util::StreamExt;
 use jiff::civil::Date;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
@@ -36,14 +36,24 @@ struct Waiting {
     rung: usize,
 }
 
-/// What is known of one model's probes.
+/// What is known of one model's probes; goes with the model from one
+/// configuration to the next.
 #[derive(Debug)]
-struct Book {
+pub(crate) struct ProbeBook {
     /// When the next probe is due; none while no role waits.
     due: Option<Instant>,
-    running: bool,
     day: Date,
     spent_usd: f64,
+}
+
+impl Default for ProbeBook {
+    fn default() -> Self {
+        Self {
+            due: None,
+            day: Date::ZERO,
+            spent_usd: 0.0,
+        }
+    }
 }
 
 /// What a probe measured.
@@ -68,7 +78,8 @@ pub(crate) struct Prober {
     roles: Vec<Arc<Role>>,
     /// Each model with the roles that have it, by rung.
     models: Vec<(Arc<ModelHealth>, Vec<Waiting>)>,
-    books: Vec<Book>,
+    /// Whether a probe of each model runs.
+    asked: Vec<bool>,
     running: JoinSet<Measured>,
     /// The model and start of each probe that runs.
     tasks: HashMap<tokio::task::Id, (usize, Instant)>,
@@ -89,14 +100,8 @@ impl Prober {
             }
         }
         let models: Vec<_> = models.into_values().collect();
-        let book = || Book {
-            due: None,
-            running: false,
-            day: Date::ZERO,
-            spent_usd: 0.0,
-        };
         Self {
-            books: models.iter().map(|_| book()).collect(),
+            asked: vec![false; models.len()],
             around,
             unit,
             roles,
@@ -118,7 +123,11 @@ impl Prober {
                 }
             };
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => {
+                    // A bell that this one has taken is the next one's.
+                    wake.notify_one();
+                    return;
+                }
                 () = wake.notified() => {}
                 Some(joined) = self.running.join_next_with_id() => match joined {
                     Ok((id, measured)) => {
@@ -154,13 +163,14 @@ impl Prober {
     fn turn_model(&mut self, index: usize, now: Instant) -> Option<Instant> {
         let waiting = self.waiting(index);
         if waiting.is_empty() {
-            self.books[index].due = None;
+            self.book(index).due = None;
             return None;
         }
-        if self.books[index].running {
+        if self.asked[index] {
             return None; // its end wakes the loop
         }
-        let due = match self.books[index].due {
+        let planned = self.book(index).due;
+        let due = match planned {
             Some(due) => due,
             None => self.plan(index, &waiting, now),
         };
@@ -179,14 +189,16 @@ impl Prober {
     fn waiting(&self, index: usize) -> Vec<Waiting> {
         let all = self.models[index].1.iter();
         all.filter(|w| {
-            w.rung < w.role.word.load().rung && w.role.rungs[w.rung].recovery.probes_wanted()
+            w.rung < w.role.word.load().rung
+                && w.role.rungs[w.rung].recovery.probes_wanted()
+                && !w.role.pin.is_set()
         })
         .cloned()
         .collect()
     }
 
     /// Plans the next probe: the shortest interval of the waiting roles, with jitter.
-    fn plan(&mut self, index: usize, waiting: &[Waiting], now: Instant) -> Instant {
+    fn plan(&self, index: usize, waiting: &[Waiting], now: Instant) -> Instant {
         let intervals = waiting
             .iter()
             .map(|w| w.role.rungs[w.rung].recovery.interval(now));
@@ -195,17 +207,22 @@ impl Prober {
         let due = now
             .checked_add(interval.saturating_add(jitter))
             .unwrap_or_else(|| now + Duration::from_secs(86_400));
-        self.books[index].due = Some(due);
+        self.book(index).due = Some(due);
         due
     }
 
-    /// A model that is held, retired, refused by its breaker or over its daily
+    fn book(&self, index: usize) -> MutexGuard<'_, ProbeBook> {
+        locked(&self.models[index].0.probes)
+    }
+
+    /// A model that is held, retired, taken away by a drill, refused by its breaker or over its daily
     /// spend is not probed.
-    fn may_probe(&mut self, index: usize, now: Instant) -> bool {
+    fn may_probe(&self, index: usize, now: Instant) -> bool {
         let today = self.around.today();
         let model = &self.models[index].0;
         let open = |state| matches!(state, BreakerState::Open | BreakerState::ForcedOpen);
         if model.config.is_past_eol(today)
+            || model.drill.current(now).is_some()
             || model.hold.remaining(now).is_some()
             || model.provider.hold.remaining(now).is_some()
             || open(model.breaker.state(now))
@@ -213,7 +230,7 @@ impl Prober {
         {
             return false;
         }
-        let book = &mut self.books[index];
+        let mut book = self.book(index);
         if book.day != today {
             book.day = today;
             book.spent_usd = 0.0;
@@ -230,7 +247,7 @@ impl Prober {
 
     fn probe(&mut self, index: usize, waiting: &[Waiting], began: Instant) {
         self.plan(index, waiting, began);
-        self.books[index].running = true;
+        self.asked[index] = true;
         let model = self.models[index].0.clone();
         let watched = || {
             waiting
@@ -255,7 +272,7 @@ impl Prober {
     }
 
     fn heard(&mut self, measured: Measured, now: Instant) {
-        self.books[measured.model].running = false;
+        self.asked[measured.model] = false;
         let model = &self.models[measured.model].0;
         self.around.tell(
             now,

@@ -2,11 +2,12 @@
 
 use crate::demand::Task;
 use crate::mean::{Mean, as_f64};
-use crate::rung::{At, Measure, Rung, locked};
+use crate::pin::Pin;
+use crate::rung::{At, Leaving, Measure, Rung, locked};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
 use evenkeel_breaker::HedgeBudget;
-use evenkeel_core::{CallId, EventKind, Refusal, SubstitutionReason};
+use evenkeel_core::{CallId, EventKind, Refusal, RestorationReason, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
@@ -27,20 +28,22 @@ pub(crate) struct Role {
     pub(crate) policy: RolePolicy,
     pub(crate) rungs: Vec<Rung>,
     pub(crate) tailoring: Arc<Tailoring>,
-    pub(crate) word: RoleWord,
-    pub(crate) hedges: HedgeBudget,
+    pub(crate) word: Arc<RoleWord>,
+    /// The rung that an operator holds it on.
+    pub(crate) pin: Arc<Pin>,
+    pub(crate) hedges: Arc<HedgeBudget>,
     /// When the word was last moved, else when the role began.
-    pub(crate) since: Mutex<Instant>,
+    pub(crate) since: Arc<Mutex<Instant>>,
     /// The epoch, for calls that wait for a move.
-    pub(crate) moved: watch::Sender<u64>,
-    /// Calls under way.
-    pub(crate) in_flight: AtomicUsize,
+    pub(crate) moved: Arc<watch::Sender<u64>>,
+    /// Calls under way, those begun under an older configuration too.
+    pub(crate) in_flight: Arc<AtomicUsize>,
     /// Losers kept open to be measured.
     pub(crate) kept: AtomicUsize,
     /// Whether a loser is kept open until p99.
     pub(crate) kept_to_p99: AtomicBool,
     /// Of input tokens.
-    mean_tokens: Mean,
+    pub(crate) mean_tokens: Arc<Mean>,
     /// Whether the last call found nothing that could answer.
     exhausted: AtomicBool,
     pub(crate) around: Surroundings,
@@ -63,14 +66,15 @@ impl Role {
             policy,
             rungs,
             tailoring,
-            word: RoleWord::new(0),
-            hedges,
-            since: Mutex::new(now),
-            moved: watch::Sender::new(0),
-            in_flight: AtomicUsize::new(0),
+            word: Arc::new(RoleWord::new(0)),
+            pin: Arc::default(),
+            hedges: Arc::new(hedges),
+            since: Arc::new(Mutex::new(now)),
+            moved: Arc::new(watch::Sender::new(0)),
+            in_flight: Arc::default(),
             kept: AtomicUsize::new(0),
             kept_to_p99: AtomicBool::new(false),
-            mean_tokens: Mean::default(),
+            mean_tokens: Arc::default(),
             exhausted: AtomicBool::new(false),
             around,
         }
@@ -124,7 +128,8 @@ impl Role {
     /// The rung a call of this session goes to: the one the word names, or one
     /// above it that takes a share of sessions as a canary.
     pub(crate) fn assigned(&self, word: Word, session: &str, now: Instant, today: Date) -> usize {
-        for (index, rung) in self.rungs.iter().enumerate().take(word.rung) {
+        let canaries = if self.pin.is_set() { 0 } else { word.rung };
+        for (index, rung) in self.rungs.iter().enumerate().take(canaries) {
             let share = rung.recovery.share();
             if share > 0.0
                 && evenkeel_probe::session_point(session, word.epoch) < share
@@ -169,6 +174,7 @@ impl Role {
     fn observed(&self, at: At, began: Instant, over: Option<bool>, now: Instant) {
         if let Some(over) = over
             && self.rungs[at.rung].recovery.share() > 0.0
+            && !self.pin.is_set()
         {
             let step = self.rungs[at.rung].canary_observed(began, over, now);
             self.take(at.rung, step, now);
@@ -185,6 +191,8 @@ impl Role {
             self.tell_edge(rung, measure, edge, now, call);
         }
         match verdict {
+            // The evidence is kept; what follows from it waits for the operator.
+            _ if self.pin.is_set() => {}
             Verdict::Breached(breach) if rung == word.rung => {
                 self.substitute(word, measure, breach, now, call);
             }
@@ -259,17 +267,18 @@ impl Role {
         }
     }
 
-    /// Moves the word off a rung whose model is past its end of life.
+    /// Moves the word off a rung whose model is past its end of life, or is
+    /// said to be by a drill.
     pub(crate) fn leave_retired(&self, now: Instant, today: Date) {
         let word = self.word.load();
-        if !self.rungs[word.rung].model.config.is_past_eol(today) {
+        let Some(reason) = self.rungs[word.rung].model.retired(now, today) else {
             return;
-        }
+        };
         let to = self
             .rungs_by_rank(word.rung)
             .find(|&to| self.refusal(to, now, today).is_none());
         if let Some(to) = to {
-            self.move_word(word, to, SubstitutionReason::Eol, Measure::Total, now, None);
+            self.move_word(word, to, reason, Measure::Total, now, None);
         }
     }
 
@@ -317,17 +326,35 @@ impl Role {
         now: Instant,
         call: Option<CallId>,
     ) {
-        let Ok(new) = self.word.try_move(seen, to) else {
+        let Some(new) = self.pin.unless_set(|| self.word.try_move(seen, to).ok()) else {
             return; // somebody else moved it: they tell of it
         };
+        if reason.is_slowness() {
+            self.rungs[seen.rung].recovery.left(now);
+        }
+        self.left(seen, new, reason, measure, now, call);
+    }
+
+    /// Books and tells a move off a rung.
+    pub(crate) fn left(
+        &self,
+        seen: Word,
+        new: Word,
+        reason: SubstitutionReason,
+        measure: Measure,
+        now: Instant,
+        call: Option<CallId>,
+    ) {
+        let to = new.rung;
         let from = &self.rungs[seen.rung];
         let report = from.window(measure).report(now);
-        if reason != SubstitutionReason::Eol {
-            from.recovery.left(now);
-        }
         from.restart_evidence(now);
         self.rungs[to].restart_evidence(now);
-        *locked(&from.left_for) = Some((reason, measure));
+        *locked(&from.left) = Some(Leaving {
+            reason,
+            measure,
+            at: now,
+        });
         self.around.tell(
             now,
             call,
@@ -348,7 +375,7 @@ impl Role {
     }
 
     /// For how long the word has stood where it stands.
-    pub(crate) fn standing(&self, now: Instant) -> Duration {
+    pub(crate) fn stood_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(*locked(&self.since))
     }
 
@@ -370,15 +397,15 @@ impl Role {
             Signal::Total => Measure::Total,
             Signal::FirstToken => Measure::FirstToken,
             Signal::Auto => {
-                let left_for = *locked(&self.rungs[rung].left_for);
-                left_for.map_or(Measure::Total, |(_, measure)| measure)
+                let left = *locked(&self.rungs[rung].left);
+                left.map_or(Measure::Total, |left| left.measure)
             }
         }
     }
 
     /// Why the role's traffic left its primary.
     pub(crate) fn reason(&self) -> Option<SubstitutionReason> {
-        locked(&self.rungs[0].left_for).map(|(reason, _)| reason)
+        locked(&self.rungs[0].left).map(|left| left.reason)
     }
 
     /// Does what a recovery decided.
@@ -428,16 +455,23 @@ impl Role {
             self.around.wake_prober.notify_one();
             return;
         }
-        let Ok(new) = self.word.try_move(seen, to) else {
+        let Some(new) = self.pin.unless_set(|| self.word.try_move(seen, to).ok()) else {
             return;
         };
-        let duration = rung.recovery.restored(now);
-        rung.restart_evidence(now);
-        self.rungs[seen.rung].restart_evidence(now);
+        let _ = rung.recovery.restored(now);
         // Rungs below the restored one are no longer on the way back.
         for below in &self.rungs[to + 1..] {
             below.recovery.forget();
         }
+        self.returned(seen, new, RestorationReason::Recovered, now);
+    }
+
+    /// Books and tells a move back up to a rung.
+    pub(crate) fn returned(&self, seen: Word, new: Word, reason: RestorationReason, now: Instant) {
+        let rung = &self.rungs[new.rung];
+        let left_at = locked(&rung.left).map_or(now, |left| left.at);
+        rung.restart_evidence(now);
+        self.rungs[seen.rung].restart_evidence(now);
         self.around.tell(
             now,
             None,
@@ -447,9 +481,10 @@ impl Role {
                 epoch: new.epoch,
                 from: seen.rung,
                 from_model: self.rungs[seen.rung].model.id.clone(),
-                to,
+                to: new.rung,
                 to_model: rung.model.id.clone(),
-                duration,
+                duration: now.saturating_duration_since(left_at),
+                reason,
             },
         );
         self.announce(new.epoch, now);
@@ -457,6 +492,9 @@ impl Role {
 
     /// Ends canary stages whose time is up. Returns the next such instant.
     pub(crate) fn tick(&self, now: Instant) -> Option<Instant> {
+        if self.pin.is_set() {
+            return None; // no way back is gone while an operator holds the word
+        }
         let active = self.word.load().rung;
         for (index, rung) in self.rungs.iter().enumerate().take(active) {
             if rung.recovery.next_due().is_some_and(|due| due <= now) {

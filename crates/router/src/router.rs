@@ -7,32 +7,33 @@ use crate::demand::Demand;
 use crate::drive::{Won, drive, now};
 use crate::error::{CallError, CallErrorKind};
 use crate::feedback::{Feedback, FeedbackError, Judged, ModelQuality};
+use crate::generation::Generation;
 use crate::recent::Key;
 use crate::role::Role;
 use crate::state::{RoleState, RouterState};
 use crate::surroundings::Surroundings;
 use crate::tickets::Keep;
 use crate::workflows::{Workflow, WorkflowError};
-use evenkeel_core::{CallContext, ChatRequest, TicketStore, Trail, WorkflowOutcome};
+use arc_swap::ArcSwap;
+use evenkeel_core::{CallContext, ChatRequest, Provider, TicketStore, Trail, WorkflowOutcome};
 use evenkeel_roster::Config;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
 
 /// Routes calls of roles to the models of their rosters. Cheap to clone; the
 /// clones share all state. The background prober ends when the last is dropped.
 #[derive(Clone)]
-pub struct Router(Arc<Inner>);
+pub struct Router(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) roles: BTreeMap<String, Arc<Role>>,
+    pub(crate) current: ArcSwap<Generation>,
+    /// Taken while one generation is put in the place of another.
+    pub(crate) replacing: Mutex<()>,
     pub(crate) unit: Unit,
-    pub(crate) around: Surroundings,
     /// None where no role keeps calls.
     pub(crate) tickets: Option<Arc<dyn TicketStore>>,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) around: Surroundings,
     pub(crate) stop: CancellationToken,
     pub(crate) _stop_on_drop: DropGuard,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Inner {
 impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
-            .field("roles", &self.0.roles.keys())
+            .field("roles", &self.roles())
             .finish_non_exhaustive()
     }
 }
@@ -56,8 +57,14 @@ impl Router {
     }
 
     /// The roles, in alphabetical order.
-    pub fn roles(&self) -> impl Iterator<Item = &str> {
-        self.0.roles.keys().map(String::as_str)
+    pub fn roles(&self) -> Vec<String> {
+        self.0.current.load().roles.keys().cloned().collect()
+    }
+
+    /// The provider of that name that it runs on, to hand in again
+    /// ([`RouterBuilder::replace`]).
+    pub fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        self.0.current.load().clients.get(name).cloned()
     }
 
     /// Asks a role for a whole answer.
@@ -98,6 +105,10 @@ impl Router {
         ))
     }
 
+    fn role(&self, name: &str) -> Option<Arc<Role>> {
+        self.0.current.load().roles.get(name).cloned()
+    }
+
     async fn call(
         &self,
         role: &str,
@@ -128,10 +139,10 @@ impl Router {
                 trail: Arc::new(Trail::default()),
             })
         };
-        let Some(role) = self.0.roles.get(role) else {
+        let Some(role) = self.role(role) else {
             return Err(refuse(CallErrorKind::UnknownRole(role.to_owned())));
         };
-        Demand::of(role, context).map_err(|failure| refuse(CallErrorKind::Failed(failure)))
+        Demand::of(&role, context).map_err(|failure| refuse(CallErrorKind::Failed(failure)))
     }
 
     /// Which rung a request of `role` would go to now, and why each other
@@ -156,20 +167,21 @@ impl Router {
 
     /// The tasks that the role's policy tells apart, in alphabetical order;
     /// none for an unknown role.
-    pub fn tasks(&self, role: &str) -> impl Iterator<Item = &str> {
-        let role = self.0.roles.get(role);
-        let names = role.map(|role| role.tasks.keys().map(String::as_str));
-        names.into_iter().flatten()
+    pub fn tasks(&self, role: &str) -> Vec<String> {
+        let role = self.role(role);
+        role.map_or_else(Vec::new, |role| role.tasks.keys().cloned().collect())
     }
 
     /// Everything that it runs on as of now. Reading it takes locks that calls
     /// take for some microseconds each: made for people, not for each request.
     pub fn state(&self) -> RouterState {
         let now = now();
-        let units = self.0.roles.values().flat_map(Role::units);
+        let generation = self.0.generation();
+        let units = generation.roles.values().flat_map(Role::units);
         let state = |unit: Arc<Role>| RoleState::of(&unit, &Demand::standing(&unit), now);
         RouterState {
             roles: units.map(state).collect(),
+            drills: self.0.around.drills.states(now),
         }
     }
 
@@ -226,7 +238,7 @@ impl Router {
     /// quality during a substitution can be held against quality without. None
     /// for an unknown role.
     pub fn quality(&self, role: &str) -> Option<Vec<ModelQuality>> {
-        let role = self.0.roles.get(role)?;
+        let role = self.role(role)?;
         let rungs = role.rungs.iter();
         let answers = &self.0.around.answers;
         Some(
@@ -241,8 +253,8 @@ impl Router {
     /// touched; those for tickets are dropped, and their tickets stay due.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
+        self.0.around.tasks.close();
+        self.0.around.tasks.wait().await;
     }
 }
 

@@ -61,16 +61,25 @@ pub(crate) struct Rung {
     /// Expected quality relative to the primary, share 0..1.
     pub(crate) quality_ratio: f64,
     pub(crate) median_latency: Option<Duration>,
-    total: LatencyWindow,
-    first_token: LatencyWindow,
+    total: Arc<LatencyWindow>,
+    first_token: Arc<LatencyWindow>,
     /// Output tokens of its answers to this role.
-    pub(crate) output: Mean,
+    pub(crate) output: Arc<Mean>,
     /// Useless answers of this model to this role.
     pub(crate) semantic: Arc<Breaker>,
-    pub(crate) recovery: Recovery,
-    canary: Mutex<CanaryAccount>,
-    /// Why the role's traffic last left this rung, and by which measure.
-    pub(crate) left_for: Mutex<Option<(SubstitutionReason, Measure)>>,
+    pub(crate) recovery: Arc<Recovery>,
+    canary: Arc<Mutex<CanaryAccount>>,
+    /// How the role's traffic last left this rung.
+    pub(crate) left: Arc<Mutex<Option<Leaving>>>,
+}
+
+/// A move of a role's traffic off a rung.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaving {
+    pub(crate) reason: SubstitutionReason,
+    /// By which measure it was too slow, if it was.
+    pub(crate) measure: Measure,
+    pub(crate) at: Instant,
 }
 
 /// The evidence of a canary stage: attempts begun since it began, both
@@ -101,14 +110,27 @@ impl Rung {
                 .quality_score
                 .map_or(config.capability_score, |score| score.clamp(0.0, 1.0)),
             median_latency: config.median_latency,
-            total: windows.0,
-            first_token: windows.1,
-            output: Mean::default(),
+            total: Arc::new(windows.0),
+            first_token: Arc::new(windows.1),
+            output: Arc::default(),
             semantic,
-            recovery,
-            canary: Mutex::new(CanaryAccount::default()),
-            left_for: Mutex::new(None),
+            recovery: Arc::new(recovery),
+            canary: Arc::default(),
+            left: Arc::default(),
         }
+    }
+
+    /// Goes on with the windows of a rung of the same model and limits.
+    pub(crate) fn take_windows(&mut self, before: &Self) {
+        self.total = before.total.clone();
+        self.first_token = before.first_token.clone();
+    }
+
+    /// Goes on where the same rung of the same roster is on its way back.
+    pub(crate) fn take_recovery(&mut self, before: &Self) {
+        self.recovery = before.recovery.clone();
+        self.canary = before.canary.clone();
+        self.left = before.left.clone();
     }
 
     pub(crate) fn window(&self, measure: Measure) -> &LatencyWindow {

@@ -7,7 +7,7 @@ use crate::health::{Held, Hold, ModelHealth, ProviderHealth};
 use crate::role::Role;
 use crate::rung::{Measure, Rung};
 use evenkeel_breaker::Breaker;
-use evenkeel_core::{Class, ModelId, Refusal};
+use evenkeel_core::{Class, DrillKind, ModelId, Refusal};
 use evenkeel_probe::{LatencyWindow, RecoveryStage, Verdict};
 use jiff::civil::Date;
 use std::time::{Duration, Instant};
@@ -19,6 +19,31 @@ pub struct RouterState {
     /// The roles, in alphabetical order, each followed by those of its tasks that
     /// stand on rungs of their own.
     pub roles: Vec<RoleState>,
+    /// The drills that run, oldest first.
+    pub drills: Vec<DrillState>,
+}
+
+/// A drill that runs.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DrillState {
+    /// Its number.
+    pub id: u64,
+    /// What it plays.
+    pub kind: DrillKind,
+    /// The model it takes away.
+    pub model: ModelId,
+    /// For how long it has run.
+    pub age: Duration,
+    /// For how much longer it runs.
+    pub remaining: Duration,
+    /// From its beginning to the first answer that a lower rung gave in the
+    /// model's place.
+    pub first_fallback: Option<Duration>,
+    /// Calls that lower rungs answered in its place.
+    pub answered: u64,
+    /// Calls of roles with that model that nobody answered.
+    pub failed: u64,
 }
 
 /// A role: where its traffic stands, and its rungs.
@@ -37,6 +62,8 @@ pub struct RoleState {
     pub epoch: u64,
     /// For how long it has stood there.
     pub standing: Duration,
+    /// The rung that an operator holds it on.
+    pub forced: Option<usize>,
     /// Its calls under way.
     pub in_flight: usize,
     /// Its rungs, best first.
@@ -197,7 +224,8 @@ impl RoleState {
             least_capability: demand.least,
             active: word.rung,
             epoch: word.epoch,
-            standing: role.standing(now),
+            standing: role.stood_for(now),
+            forced: role.pin.rung(),
             in_flight: role.calls_in_flight(),
             rungs: role.rungs.iter().enumerate().map(rung).collect(),
             order: (0..role.rungs.len()).map(|p| demand.rung(p)).collect(),

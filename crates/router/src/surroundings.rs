@@ -1,6 +1,7 @@
 //! What the router's parts share beside roles and health: who hears, what
 //! the calendar says, who waits for background work.
 
+use crate::drill::Drills;
 use crate::feedback::Answers;
 use crate::workflows::Workflows;
 use evenkeel_core::{CallId, Clock, Event, EventKind, Observer, TraceContext};
@@ -24,6 +25,8 @@ pub(crate) struct Surroundings {
     pub(crate) workflows: Arc<Workflows>,
     /// Answers that callers may give feedback on.
     pub(crate) answers: Arc<Answers>,
+    /// The drills that run.
+    pub(crate) drills: Arc<Drills>,
 }
 
 impl Surroundings {

@@ -3,6 +3,9 @@
 //! Every request must bring the token, whatever the address and whatever the
 //! path: without it nobody learns which paths there are.
 
+mod acts;
+mod fields;
+mod reload;
 mod state;
 
 use crate::app::App;
@@ -15,10 +18,15 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use std::sync::Arc;
 
+/// What events call whoever acts with the token.
+const ADMIN: &str = "admin";
+
 /// All of them, behind the token.
 pub(crate) fn routes(app: Arc<App>) -> Router {
     Router::new()
         .merge(state::routes())
+        .merge(acts::routes())
+        .merge(reload::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(app.clone(), admit))
@@ -29,6 +37,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
 async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let admitted = app
+        .served()
         .admin
         .as_ref()
         .is_some_and(|token| token.admit(&parts.headers).is_some());

@@ -1,5 +1,6 @@
 //! `GET /admin/state`: what runs, and how it is.
 
+use super::reload::config;
 use crate::answer::ms;
 use crate::app::App;
 use crate::routes::answer;
@@ -9,8 +10,8 @@ use axum::extract::State;
 use axum::routing::get;
 use evenkeel_core::{Clock, Refusal, SystemClock};
 use evenkeel_router::{
-    BreakerState, CooldownState, HoldState, ModelState, ProviderState, RecoveryState, RoleState,
-    RouterState, RungState, WindowState,
+    BreakerState, CooldownState, DrillState, HoldState, ModelState, ProviderState, RecoveryState,
+    RoleState, RouterState, RungState, WindowState,
 };
 use http::Response;
 use jiff::Timestamp;
@@ -24,14 +25,17 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 async fn state(State(app): State<Arc<App>>) -> Response<Body> {
     let at = Moment::now();
-    let RouterState { roles, .. } = app.router.state();
+    let RouterState { roles, drills, .. } = app.router.state();
+    let drills: Vec<Value> = drills.iter().map(|drill| at.drill(drill)).collect();
     let roles: Vec<Value> = roles.iter().map(|role| at.role(role)).collect();
     answer(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "at": at.to_string(),
         "started": started(&app),
         "draining": app.is_draining(),
+        "config": app.live.get().map(config),
         "roles": roles,
+        "drills": drills,
     }))
 }
 
@@ -42,26 +46,32 @@ fn started(app: &App) -> Option<String> {
 }
 
 /// When a state was read: ages and remaining times become times of day.
-struct Moment(Timestamp);
+pub(super) struct Moment(Timestamp);
 
 impl Moment {
-    fn now() -> Self {
+    pub(super) fn now() -> Self {
         Self(Timestamp::try_from(SystemClock.now()).unwrap_or(Timestamp::MAX))
     }
 
-    /// RFC 3339 in UTC, to the millisecond.
-    fn text(at: Timestamp) -> String {
-        Timestamp::from_millisecond(at.as_millisecond())
-            .unwrap_or(at)
-            .to_string()
-    }
-
     fn ago(&self, age: Duration) -> String {
-        Self::text(self.0.checked_sub(age).unwrap_or(Timestamp::MIN))
+        text(self.0.checked_sub(age).unwrap_or(Timestamp::MIN))
     }
 
-    fn ahead(&self, remaining: Duration) -> String {
-        Self::text(self.0.checked_add(remaining).unwrap_or(Timestamp::MAX))
+    pub(super) fn ahead(&self, remaining: Duration) -> String {
+        text(self.0.checked_add(remaining).unwrap_or(Timestamp::MAX))
+    }
+
+    pub(super) fn drill(&self, drill: &DrillState) -> Value {
+        json!({
+            "id": drill.id,
+            "kind": drill.kind.as_str(),
+            "model": drill.model.as_str(),
+            "since": self.ago(drill.age),
+            "until": self.ahead(drill.remaining),
+            "first_fallback_ms": drill.first_fallback.map(ms),
+            "answered": drill.answered,
+            "failed": drill.failed,
+        })
     }
 
     fn role(&self, role: &RoleState) -> Value {
@@ -74,6 +84,7 @@ impl Moment {
             "model": role.rungs.get(role.active).map(|rung| rung.model.as_str()),
             "epoch": role.epoch,
             "since": self.ago(role.standing),
+            "forced": role.forced,
             "goes_to": role.goes_to(),
             "in_flight": role.in_flight,
             "rungs": rungs,
@@ -166,8 +177,15 @@ impl Moment {
 
 impl std::fmt::Display for Moment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&Self::text(self.0))
+        f.write_str(&text(self.0))
     }
+}
+
+/// RFC 3339 in UTC, to the millisecond.
+pub(super) fn text(at: Timestamp) -> String {
+    Timestamp::from_millisecond(at.as_millisecond())
+        .unwrap_or(at)
+        .to_string()
 }
 
 fn window(window: &WindowState) -> Value {

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let router = settings.router(Arc::new(NoObserver))?;
     let roles: Vec<String> = match args.role {
         Some(role) => vec![role],
-        None => router.roles().map(str::to_owned).collect(),
+        None => router.roles(),
     };
     let context = CallContext {
         task: args.task.map(Into::into),
@@ -53,15 +53,14 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         match router.explain_call(&role, &context) {
             Ok(explanation) => write!(out, "{explanation}")?,
             Err(error) if matches!(error.kind, CallErrorKind::UnknownRole(_)) => {
-                let known: Vec<&str> = router.roles().collect();
-                bail!("{error}; the roles are {}", known.join(", "));
+                bail!("{error}; the roles are {}", router.roles().join(", "));
             }
             Err(error) => return Err(error.into()),
         }
         if let Some(task) = &context.task
-            && !router.tasks(&role).any(|known| *known == **task)
+            && let known = router.tasks(&role)
+            && !known.iter().any(|known| **known == **task)
         {
-            let known: Vec<&str> = router.tasks(&role).collect();
             let known = if known.is_empty() {
                 "it has none".to_owned()
             } else {

@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod lines;
 mod serve;
+mod status;
 
 use crate::demo;
 use anyhow::Context as _;
@@ -29,6 +30,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Says which model a request of a role would go to, and why no other.
     Explain(explain::ExplainArgs),
+    /// Says how a running gateway is: who serves each role, and how well.
+    Status(status::StatusArgs),
 }
 
 impl Cli {
@@ -39,6 +42,7 @@ impl Cli {
             Command::Serve(args) => runtime()?.block_on(Box::pin(serve::run(args))),
             Command::Check(args) => check::run(&args),
             Command::Explain(args) => runtime()?.block_on(explain::run(args)),
+            Command::Status(args) => runtime()?.block_on(status::run(args)),
         }
     }
 }

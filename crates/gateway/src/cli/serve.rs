@@ -23,21 +23,23 @@ pub(crate) struct ServeArgs {
 }
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
-/// second signal ends it at once.
+/// second signal ends it at once. SIGHUP reloads the configuration.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let filter = args.log.or_else(log_from_env);
     let _flush = lines::start(filter.as_deref().unwrap_or("info"), args.log_format)?;
     let mut signals = Signals::new()?;
+    let mut hangups = Hangups::new()?;
     let settings = Settings::load(&args.config)?;
     for warning in settings.warnings() {
         tracing::warn!(event = "config_warning", "{warning}");
     }
     let router = settings.router(Arc::new(LogObserver::new()))?;
-    let server = Server::bind(&settings.config().server, router.clone(), Limits::default())?;
+    let server = Server::bind(&settings.config().server, router.clone(), Limits::default())?
+        .reading(args.config, settings);
     tracing::info!(
         event = "listening",
         address = %server.local_addr(),
-        roles = router.roles().count(),
+        roles = router.roles().len(),
         "evenkeel {} listens on http://{}",
         env!("CARGO_PKG_VERSION"),
         server.local_addr(),
@@ -49,6 +51,14 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             "operators are served on http://{address}/admin/state"
         );
     }
+    let reloader = server.reloader();
+    let reloads = async {
+        loop {
+            hangups.next().await;
+            // The log says what came of it.
+            let _ = reloader.reload("signal").await;
+        }
+    };
     let stop = CancellationToken::new();
     let twice = async {
         signals.next().await;
@@ -65,6 +75,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             tracing::warn!(event = "stopped", "stopped before the calls in flight were finished");
             return Ok(ExitCode::FAILURE);
         }
+        () = reloads => {}
     }
     router.shutdown().await;
     tracing::info!(event = "stopped", "stopped");
@@ -111,5 +122,37 @@ impl Signals {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// The signal that asks for the configuration to be read again.
+struct Hangups {
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    #[cfg(unix)]
+    fn new() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+        Ok(Self { hangup })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        if self.hangup.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        std::future::pending::<()>().await;
     }
 }

@@ -146,6 +146,7 @@ mod tests {
                 to: 0,
                 to_model: model("a/x"),
                 duration: Duration::from_secs(15),
+                reason: evenkeel_core::RestorationReason::Recovered,
             },
         }
     }

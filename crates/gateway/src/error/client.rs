@@ -31,7 +31,7 @@ impl ApiError {
         }
     }
 
-    /// What the request says contradicts what was said before.
+    /// What the request says contradicts what was said before, or what is.
     pub(crate) fn conflict(code: &'static str, message: String, param: &str) -> Self {
         Self {
             param: Some(Box::from(param)),
@@ -56,6 +56,11 @@ impl ApiError {
             "invalid_admin_token",
             "no valid token: send `server.admin.token` as `Authorization: Bearer …`",
         )
+    }
+
+    /// The configuration on disk cannot take the place of the running one.
+    pub(crate) fn unusable_config(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config_refused", message)
     }
 
     /// No such address.

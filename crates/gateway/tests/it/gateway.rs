@@ -8,6 +8,7 @@ use evenkeel_router::Router;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -17,13 +18,17 @@ pub(crate) struct Gateway {
     /// Where operators are served, if they are.
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) router: Router,
+    /// The folder that its configuration stands in.
+    folder: TempDir,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
 
 /// What differs from the usual configuration.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Setup {
+    /// Where it listens.
+    pub(crate) listen: &'static str,
     /// Lines of `[server]`.
     pub(crate) server: &'static str,
     /// Lines of the role.
@@ -31,6 +36,18 @@ pub(crate) struct Setup {
     /// Keys of each fallback.
     pub(crate) fallback: &'static str,
     pub(crate) limits: Limits,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:0",
+            server: "",
+            role: "",
+            fallback: "",
+            limits: Limits::default(),
+        }
+    }
 }
 
 /// An upstream that behaves so.
@@ -51,8 +68,13 @@ impl Gateway {
         std::fs::write(&path, config(upstreams, setup)).unwrap();
         let settings = Settings::load(&path).unwrap();
         let router = settings.router(Arc::new(LogObserver::new())).unwrap();
-        let server = Server::bind(&settings.config().server, router.clone(), setup.limits).unwrap();
-        let (address, admin) = (server.local_addr(), server.admin_addr());
+        let server = Server::bind(&settings.config().server, router.clone(), setup.limits)
+            .unwrap()
+            .reading(path, settings);
+        let (mut address, admin) = (server.local_addr(), server.admin_addr());
+        if address.ip().is_unspecified() {
+            address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stopped = stop.clone();
@@ -61,9 +83,20 @@ impl Gateway {
             address,
             admin,
             router,
+            folder,
             stop,
             tasks,
         }
+    }
+
+    /// The text of its configuration, as it is on disk.
+    pub(crate) fn file(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("evenkeel.toml")).unwrap()
+    }
+
+    /// Writes another configuration, which a reload will read.
+    pub(crate) fn rewrite(&self, text: &str) {
+        std::fs::write(self.folder.path().join("evenkeel.toml"), text).unwrap();
     }
 
     /// Asks for a shutdown.
@@ -135,11 +168,16 @@ fn config(upstreams: &[&Upstream], setup: Setup) -> String {
             )
         })
         .collect();
-    let Setup { server, role, .. } = setup;
+    let Setup {
+        listen,
+        server,
+        role,
+        ..
+    } = setup;
     format!(
         r#"
         [server]
-        listen = "127.0.0.1:0"
+        listen = "{listen}"
         {server}
         {providers}
         [agent_roles.planner]

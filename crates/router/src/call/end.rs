@@ -60,6 +60,7 @@ impl Call {
         self.attempts[index].asks_again = None;
         self.attempts[index].window_ends = None;
         let meta = self.meta(index);
+        self.note_drills(Some(meta.rung), now);
         self.tell_route(index, &meta, now);
         self.role.note_answered();
         meta
@@ -216,6 +217,20 @@ impl Call {
         }
     }
 
+    /// Counts the call on the drills of models ranked above the rung that
+    /// answered, or of any where none did.
+    fn note_drills(&self, answered: Option<usize>, now: Instant) {
+        if !self.role.around.drills.any() {
+            return;
+        }
+        let above = answered.unwrap_or(self.role.rungs.len());
+        for rung in &self.role.rungs[..above] {
+            if let Some(drill) = rung.model.drill.current(now) {
+                drill.counted(answered.is_some(), now);
+            }
+        }
+    }
+
     /// Every rung failed or refused.
     pub(super) fn end_exhausted(&mut self, now: Instant) {
         for rung in 0..self.role.rungs.len() {
@@ -261,6 +276,7 @@ impl Call {
 
     /// Ends the call without an answer.
     pub(super) fn fail(&mut self, kind: CallErrorKind, now: Instant) {
+        self.note_drills(None, now);
         if let CallErrorKind::Exhausted(ends) = &kind {
             self.tell_exhausted(ends, now);
         }
@@ -383,6 +399,7 @@ fn refused_alone(refusal: Refusal) -> Failure {
             "the model cools down after a rate limit",
         ),
         Refusal::Hold { class, .. } => (class, "the model is set aside after an earlier failure"),
+        Refusal::Drill(_) => (Class::Overloaded, "a drill has taken the model away"),
         Refusal::EndOfLife => (Class::ModelGone, "the model is past its end of life"),
         Refusal::ContextWindow { .. } => (
             Class::ContextWindow,

@@ -334,7 +334,7 @@ async fn a_task_nobody_knows_changes_nothing_and_is_told_by_its_event() {
         _ => None,
     });
     assert_eq!(told, [Some("rewiew".to_owned()), None]);
-    assert_eq!(world.router.tasks(ROLE).collect::<Vec<_>>(), ["review"]);
+    assert_eq!(world.router.tasks(ROLE), ["review"]);
 }
 
 #[tokio::test(start_paused = true)]

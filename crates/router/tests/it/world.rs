@@ -9,7 +9,7 @@ use evenkeel_roster::{
     Config, Dialect, ModelConfig, ProviderConfig, RetryBudgetPolicy, RoleConfig, RolePolicy,
     RungConfig, ServerConfig,
 };
-use evenkeel_router::{Answer, AnswerStream, BuildError, CallError, Router};
+use evenkeel_router::{Answer, AnswerStream, BuildError, CallError, Replaced, Router};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,6 +65,7 @@ pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) memory: Arc<Memory>,
     pub(crate) providers: Vec<Simulated>,
+    pub(crate) config: Config,
 }
 
 type Change<T> = Box<dyn Fn(usize, &mut T)>;
@@ -207,11 +208,23 @@ impl Plan {
             router: builder.build()?,
             memory,
             providers,
+            config,
         })
     }
 }
 
 impl World {
+    /// Reloads what the world was built of, with this change.
+    pub(crate) fn reload(&self, change: impl FnOnce(&mut Config)) -> Result<Replaced, BuildError> {
+        let mut config = self.config.clone();
+        change(&mut config);
+        let mut builder = Router::builder(&config);
+        for provider in config.providers.keys() {
+            builder = builder.provider(provider, self.router.provider(provider).unwrap());
+        }
+        builder.replace(&self.router)
+    }
+
     pub(crate) fn set(&self, rung: usize, behaviour: Behaviour) {
         self.providers[rung].set("m", behaviour);
     }

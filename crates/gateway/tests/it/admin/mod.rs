@@ -1,6 +1,9 @@
 //! The operators' address.
 
 mod access;
+mod acts;
+mod reload;
+mod signal;
 mod state;
 
 use crate::gateway::{Gateway, Setup};

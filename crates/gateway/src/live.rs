@@ -1,0 +1,254 @@
+//! The configuration that runs, and how another takes its place.
+
+use crate::app::{App, Served};
+use crate::server::is_open;
+use evenkeel::{Replaced, RouterError, Settings, SettingsError};
+use evenkeel_core::{Clock, SystemClock};
+use evenkeel_roster::{AdminConfig, ServerConfig};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Where the configuration comes from, what of it runs, and what became of
+/// the last one that was refused.
+#[derive(Debug)]
+pub(crate) struct Live {
+    path: PathBuf,
+    /// Where the server listens, whatever the files say by now.
+    address: SocketAddr,
+    /// What the files said of it when the server began.
+    began: ServerConfig,
+    /// Taken for a whole reload.
+    running: tokio::sync::Mutex<Settings>,
+    shown: Mutex<Shown>,
+    applied: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What operators are shown of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// SHA-256 of the files that run.
+    pub(crate) hash: String,
+    /// Since when they have run.
+    pub(crate) loaded: SystemTime,
+    /// When files were refused last, and why.
+    pub(crate) refusal: Option<(SystemTime, Vec<String>)>,
+}
+
+impl Live {
+    pub(crate) fn new(path: PathBuf, settings: Settings, address: SocketAddr) -> Self {
+        Self {
+            path,
+            address,
+            began: settings.config().server.clone(),
+            shown: Mutex::new(Shown {
+                hash: settings.hash().to_owned(),
+                loaded: SystemClock.now(),
+                refusal: None,
+            }),
+            running: tokio::sync::Mutex::new(settings),
+            applied: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    pub(crate) fn shown(&self) -> Shown {
+        let shown = self.shown.lock();
+        shown.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reloads that took effect, and those that were refused.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (count(&self.applied), count(&self.refused))
+    }
+
+    fn show(&self, change: impl FnOnce(&mut Shown)) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut shown);
+    }
+}
+
+/// What a reload changed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// SHA-256 of the files that run now.
+    pub hash: String,
+    /// What became of the roles.
+    pub roles: Replaced,
+    /// What someone should look at: as `evenkeel check` says it, and what
+    /// takes effect only with a restart.
+    pub warnings: Vec<String>,
+}
+
+/// Why a reload changed nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The server was not started from files.
+    #[error("this server was not started from a configuration folder")]
+    NoFiles,
+    /// The files cannot be read or used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A router cannot be made of them.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+    /// Everyone in reach of the address could use the server.
+    #[error(
+        "server.client_keys: is empty, and the running server can be reached from other machines at {0}: \
+         configure a key, or set server.allow_open = true"
+    )]
+    Open(SocketAddr),
+    /// Reading them was broken off: the program ends.
+    #[error("the files were not read to their end")]
+    BrokenOff,
+}
+
+impl ReloadError {
+    /// Each problem, as `evenkeel check` prints it.
+    pub fn problems(&self) -> Vec<String> {
+        match self {
+            Self::Settings(SettingsError::Problems(problems)) => {
+                problems.0.iter().map(ToString::to_string).collect()
+            }
+            Self::Router(RouterError::Router(error)) => vec![causes(error)],
+            other => vec![other.to_string()],
+        }
+    }
+}
+
+/// An error with what is behind it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Reloads the configuration of a server; from
+/// [`Server::reloader`](crate::Server::reloader).
+#[derive(Debug, Clone)]
+pub struct Reloader(pub(crate) Arc<App>);
+
+impl Reloader {
+    /// Reads the files again, and lets what they say take the place of what
+    /// runs: whole and at once, or not at all. Calls under way finish on what
+    /// they began with. Reloads that come together are done one after the
+    /// other. Told to the log and the observer, in `operator`'s name.
+    ///
+    /// Cancel safe: dropped before its end it has changed nothing.
+    ///
+    /// # Errors
+    /// [`ReloadError`]; what runs is as it was.
+    pub async fn reload(&self, operator: &str) -> Result<Reloaded, ReloadError> {
+        let Some(live) = self.0.live.get() else {
+            return Err(ReloadError::NoFiles);
+        };
+        let mut running = live.running.lock().await;
+        let path = live.path.clone();
+        let read = tokio::task::spawn_blocking(move || Settings::load(path)).await;
+        let read = read.map_err(|_| ReloadError::BrokenOff);
+        let taken = read.and_then(|settings| self.take(live, settings?, &running, operator));
+        match taken {
+            Ok((settings, reloaded)) => {
+                *running = settings;
+                Ok(reloaded)
+            }
+            Err(error) => {
+                refuse(live, &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn take(
+        &self,
+        live: &Live,
+        settings: Settings,
+        before: &Settings,
+        operator: &str,
+    ) -> Result<(Settings, Reloaded), ReloadError> {
+        let server = &settings.config().server;
+        if is_open(server, live.address) {
+            return Err(ReloadError::Open(live.address));
+        }
+        let app = &self.0;
+        let roles = settings.replace(before, &app.router)?;
+        app.serve_as(Served::new(server));
+        live.applied.fetch_add(1, Ordering::Relaxed);
+        live.show(|shown| {
+            settings.hash().clone_into(&mut shown.hash);
+            shown.loaded = SystemClock.now();
+        });
+        app.router
+            .operator(operator)
+            .acted("reload", settings.hash());
+        let warnings = settings.warnings().iter().map(ToString::to_string);
+        let warnings: Vec<String> = warnings
+            .chain(fixed(&live.began, server))
+            .chain(roles.let_go.iter().map(|role| {
+                format!("role `{role}`: the model it was forced to is gone; it is forced no more")
+            }))
+            .collect();
+        for warning in &warnings {
+            tracing::warn!(event = "config_warning", "{warning}");
+        }
+        tracing::info!(
+            event = "config_reloaded",
+            hash = settings.hash(),
+            "the configuration is reloaded"
+        );
+        let hash = settings.hash().to_owned();
+        let reloaded = Reloaded {
+            hash,
+            roles,
+            warnings,
+        };
+        Ok((settings, reloaded))
+    }
+}
+
+fn refuse(live: &Live, error: &ReloadError) {
+    let problems = error.problems();
+    live.refused.fetch_add(1, Ordering::Relaxed);
+    for problem in &problems {
+        tracing::error!(
+            event = "config_refused",
+            "{problem}; what ran before runs on"
+        );
+    }
+    live.show(|shown| shown.refusal = Some((SystemClock.now(), problems)));
+}
+
+/// Settings that a running server cannot change.
+fn fixed(old: &ServerConfig, new: &ServerConfig) -> Vec<String> {
+    let listen = |admin: &Option<AdminConfig>| admin.as_ref().map(|a| a.listen.clone());
+    let (before, after) = (listen(&old.admin), listen(&new.admin));
+    let mut told = Vec::new();
+    if old.listen != new.listen {
+        told.push(restart("server.listen", &old.listen));
+    }
+    if before != after {
+        let before = before.as_deref().unwrap_or("absent");
+        told.push(restart("server.admin.listen", before));
+    }
+    told
+}
+
+fn restart(key: &str, running: &str) -> String {
+    format!("{key}: stays {running} until the program is started anew")
+}
