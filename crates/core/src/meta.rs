@@ -53,6 +53,8 @@ pub struct Meta {
     pub degraded: bool,
     /// Why not the primary, in the words of events; none for the primary.
     pub fallback_reason: Option<&'static str>,
+    /// What the role tells of a degraded answer; none for the primary's.
+    pub notice: Option<String>,
     /// Attempts made, all rungs.
     pub attempts: usize,
     /// From the start of the call to the start of the answering attempt.

@@ -39,6 +39,7 @@ pub(crate) fn meta_object(meta: &Meta) -> Value {
         "capability_score": meta.capability_score,
         "degraded": meta.degraded,
         "fallback_reason": meta.fallback_reason,
+        "notice": meta.notice,
         "attempts": meta.attempts,
         "latency_added_ms": ms(meta.latency_added),
         "adapted": meta.adapted,

@@ -3,6 +3,7 @@
 use crate::attempt::{Slot, Upstream, or_broken};
 use crate::call::Call;
 use crate::drive::{Winning, Won, hear, now};
+use crate::notice::Notice;
 use evenkeel_core::{ChatResponse, DegradationContext, Failure, Meta, StreamEvent, Trail};
 use futures_core::Stream;
 use std::collections::VecDeque;
@@ -37,6 +38,7 @@ pub struct AnswerStream {
     index: usize,
     meta: Meta,
     ready: VecDeque<StreamEvent>,
+    notice: Notice,
     /// None: the whole answer was held and is in `ready`, or the stream is over.
     rest: Option<Box<Slot>>,
     timer: Pin<Box<Sleep>>,
@@ -58,12 +60,13 @@ impl Answer {
     pub(crate) fn new(won: Won) -> Self {
         let trail = won.call.trail();
         let degradation = won.call.degradation(&won.meta);
-        let response = match won.answer {
+        let mut response = match won.answer {
             Winning::Whole(response) => *response,
             Winning::Stream(_) | Winning::Held(_) => {
                 unreachable!("a call for a whole answer is won by a whole answer")
             }
         };
+        Notice::of(&won.call).append(&mut response, &won.meta);
         Self {
             response,
             meta: won.meta,
@@ -82,6 +85,7 @@ impl AnswerStream {
         };
         let armed = now();
         Self {
+            notice: Notice::of(&won.call),
             call: won.call,
             index: won.index,
             meta: won.meta,
@@ -164,6 +168,7 @@ impl Stream for AnswerStream {
         loop {
             if let Some(event) = this.ready.pop_front() {
                 this.handed_out = true;
+                let event = this.notice.before(event, &this.meta, &mut this.ready);
                 return Poll::Ready(Some(Ok(event)));
             }
             let Some(slot) = this.rest.as_mut() else {

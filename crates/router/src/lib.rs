@@ -16,6 +16,7 @@ mod health;
 mod keep;
 mod mean;
 mod operator;
+mod notice;
 mod pace;
 mod pin;
 mod prober;

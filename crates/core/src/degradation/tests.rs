@@ -16,6 +16,7 @@ fn meta(rung: usize, capability: f64, quality: f64) -> Meta {
         quality_ratio: quality,
         degraded: rung > 0,
         fallback_reason: (rung > 0).then_some("overloaded"),
+        notice: None,
         attempts: 1,
         latency_added: Duration::ZERO,
         adapted: Vec::new(),

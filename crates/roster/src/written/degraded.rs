@@ -1,6 +1,6 @@
 //! The policy keys about degradation.
 
-use crate::degraded::{DegradedPolicy, OnDegradedInput};
+use crate::degraded::{DegradedPolicy, NoticeIn, OnDegradedInput};
 use evenkeel_document::{TableReader, assign};
 
 pub(super) fn read_degraded(table: &mut TableReader<'_, '_>, policy: &mut DegradedPolicy) {
@@ -15,4 +15,7 @@ pub(super) fn read_degraded(table: &mut TableReader<'_, '_>, policy: &mut Degrad
     );
     assign(&mut policy.wait, table.ms("degraded_wait_ms"));
     assign(&mut policy.below, table.number("degraded_below"));
+    assign(&mut policy.notice, table.text("notice").map(str::to_owned));
+    let notice_in = [("meta", NoticeIn::Meta), ("text", NoticeIn::Text)];
+    assign(&mut policy.notice_in, table.word("notice_in", &notice_in));
 }

@@ -133,6 +133,7 @@ impl Call {
             quality_ratio: rung.quality_ratio,
             degraded: attempt.rung > 0,
             fallback_reason: reason,
+            notice: self.role.policy.degraded.notice_of(attempt.rung),
             attempts: self.attempts.len(),
             latency_added: attempt.started.saturating_duration_since(self.started),
             adapted: attempt.adapted.clone(),

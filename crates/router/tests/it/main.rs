@@ -16,6 +16,7 @@ mod failures;
 mod hedging;
 mod machine;
 mod operators;
+mod notice;
 mod queueing;
 mod reload;
 mod restoration;

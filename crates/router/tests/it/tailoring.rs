@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-type Reply = Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, Failure> + Send + Sync>;
+pub(crate) type Reply =
+    Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, Failure> + Send + Sync>;
 
 /// A model that answers by a function of how often it was asked and what.
 struct Scripted {
@@ -51,11 +52,11 @@ impl Provider for Scripted {
     }
 }
 
-fn says(text: &str) -> ChatResponse {
+pub(crate) fn says(text: &str) -> ChatResponse {
     answer(vec![Part::Text(text.to_owned())], Finish::Stop)
 }
 
-fn answer(parts: Vec<Part>, finish: Finish) -> ChatResponse {
+pub(crate) fn answer(parts: Vec<Part>, finish: Finish) -> ChatResponse {
     ChatResponse {
         id: "a".into(),
         model: "m".into(),
@@ -72,17 +73,20 @@ fn always(text: &'static str) -> Reply {
     Box::new(move |_, _| Ok(says(text)))
 }
 
-fn down() -> Reply {
+pub(crate) fn down() -> Reply {
     Box::new(|_, _| Err(Failure::new(Class::Overloaded, "down")))
 }
 
 /// A role over scripted models.
-struct Stage {
-    router: Router,
+pub(crate) struct Stage {
+    pub(crate) router: Router,
     models: Vec<Arc<Scripted>>,
 }
 
-fn stage(models: Vec<(Reply, ModelConfig)>, policy: impl FnOnce(&mut RolePolicy)) -> Stage {
+pub(crate) fn stage(
+    models: Vec<(Reply, ModelConfig)>,
+    policy: impl FnOnce(&mut RolePolicy),
+) -> Stage {
     prompted(models, policy, "")
 }
 
@@ -145,7 +149,7 @@ fn prompted(
 }
 
 impl Stage {
-    async fn ask(&self, request: ChatRequest) -> Result<Answer, CallError> {
+    pub(crate) async fn ask(&self, request: ChatRequest) -> Result<Answer, CallError> {
         self.router
             .complete(ROLE, request, CallContext::default())
             .await
@@ -162,7 +166,7 @@ fn model(rung: usize, change: impl FnOnce(&mut ModelConfig)) -> ModelConfig {
     model
 }
 
-fn plain(rung: usize) -> ModelConfig {
+pub(crate) fn plain(rung: usize) -> ModelConfig {
     model(rung, |_| {})
 }
 
