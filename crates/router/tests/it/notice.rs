@@ -12,7 +12,7 @@ const NOTICE: &str = "Answered by a stand-in.";
 
 fn noticed(reply: Reply, notice_in: NoticeIn) -> Stage {
     stage(vec![(down(), plain(0)), (reply, plain(1))], |p| {
-        p.degraded.notice = NOTICE.to_owned();
+        NOTICE.clone_into(&mut p.degraded.notice);
         p.degraded.notice_in = notice_in;
     })
 }
@@ -143,7 +143,7 @@ async fn by_default_it_is_in_meta_alone_and_the_primary_has_none() {
     );
 
     let healthy = stage(vec![(always(says("Ebb.")), plain(0))], |p| {
-        p.degraded.notice = NOTICE.to_owned();
+        NOTICE.clone_into(&mut p.degraded.notice);
         p.degraded.notice_in = NoticeIn::Text;
     });
     let got = healthy.ask(ChatRequest::user("q")).await.unwrap();
