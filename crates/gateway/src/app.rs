@@ -36,6 +36,7 @@ pub(crate) struct Served {
     pub(crate) trust: Trust,
     pub(crate) meta_key: String,
     pub(crate) max_body_bytes: usize,
+    pub(crate) allow_pass: bool,
 }
 
 impl Served {
@@ -47,6 +48,7 @@ impl Served {
             trust: Trust::new(config),
             meta_key: config.meta_key.clone(),
             max_body_bytes: config.max_body_bytes,
+            allow_pass: config.allow_pass,
         }
     }
 }

@@ -3,17 +3,17 @@
 use crate::answer::{meta_object, put_failure, put_meta, put_request_id, spent_upstream};
 use crate::app::{App, unix_seconds};
 use crate::body;
-use crate::context::call_context;
+use crate::context::{call_context, is_off};
 use crate::error::ApiError;
 use crate::events::{EventBody, Wording};
 use crate::trust::{baggage, put_baggage};
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use evenkeel_core::{Baggage, CallContext, DegradationContext, Trail};
+use evenkeel_core::{Baggage, CallContext, DegradationContext, ModelId, Trail};
 use evenkeel_providers::wire::ClientRequest;
 use evenkeel_providers::wire::openai::{decode_request, encode_response};
-use evenkeel_router::{CallError, CallErrorKind};
+use evenkeel_router::{CallError, CallErrorKind, PassTo};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, header};
 use std::sync::Arc;
@@ -68,11 +68,14 @@ async fn answer(
     if app.served().trust.covers(&caller, &parts.extensions) {
         context.degradation = baggage.degradation();
     }
+    let off = is_off(headers)?;
     let asked = decode(body).await?;
+    let pass = pass_to(app.served().allow_pass, off, &asked.model)?;
     let call = Call {
         app,
         begun,
         role: asked.model.clone(),
+        pass,
         id,
         baggage,
         before: context.degradation.clone(),
@@ -81,6 +84,17 @@ async fn answer(
         call.stream(asked, context).await
     } else {
         call.whole(asked, context).await
+    }
+}
+
+/// The model that is to be asked with no routing: that of the name where it is
+/// a model's, which no role's name can be, or the role's primary.
+fn pass_to(allowed: bool, off: bool, asked: &str) -> Result<Option<PassTo>, ApiError> {
+    match ModelId::new(asked) {
+        Ok(model) if allowed => Ok(Some(PassTo::Model(model))),
+        _ if !off => Ok(None),
+        _ if !allowed => Err(ApiError::pass_not_allowed()),
+        _ => Ok(Some(PassTo::PrimaryOf(asked.to_owned()))),
     }
 }
 
@@ -112,6 +126,8 @@ struct Call<'a> {
     /// When the request was complete.
     begun: Instant,
     role: String,
+    /// The model that is asked with no routing, if the caller wants that.
+    pass: Option<PassTo>,
     id: Arc<str>,
     /// What the request carried.
     baggage: Baggage,
@@ -127,7 +143,11 @@ impl Call<'_> {
     ) -> Result<Response<Body>, ApiError> {
         let called = now();
         let router = &self.app.router;
-        let answer = match router.complete(&self.role, asked.request, context).await {
+        let answered = match &self.pass {
+            Some(to) => router.pass(to, asked.request, context).await,
+            None => router.complete(&self.role, asked.request, context).await,
+        };
+        let answer = match answered {
             Ok(answer) => answer,
             Err(error) => return self.failed(&error),
         };
@@ -155,7 +175,11 @@ impl Call<'_> {
     ) -> Result<Response<Body>, ApiError> {
         let called = now();
         let router = &self.app.router;
-        let stream = match router.stream(&self.role, asked.request, context).await {
+        let opened = match &self.pass {
+            Some(to) => router.pass_stream(to, asked.request, context).await,
+            None => router.stream(&self.role, asked.request, context).await,
+        };
+        let stream = match opened {
             Ok(stream) => stream,
             Err(error) => return self.failed(&error),
         };

@@ -66,6 +66,22 @@ pub(crate) fn call_context(
     })
 }
 
+/// Whether the caller wants its role's primary with no routing.
+///
+/// # Errors
+/// A value that is neither `true` nor `false`.
+pub(crate) fn is_off(headers: &HeaderMap) -> Result<bool, ApiError> {
+    const NAME: &str = "x-evenkeel-off";
+    match headers.get(NAME).map(|value| value.as_bytes().trim_ascii()) {
+        None | Some(b"false") => Ok(false),
+        Some(b"true") => Ok(true),
+        Some(_) => {
+            let message = format!("`{NAME}` must be `true` or `false`");
+            Err(ApiError::bad_header(NAME, message))
+        }
+    }
+}
+
 fn clock(headers: &HeaderMap, name: &'static str) -> Result<Option<Duration>, ApiError> {
     let Some(value) = headers.get(name) else {
         return Ok(None);

@@ -90,6 +90,9 @@ pub struct ServerConfig {
     pub trusted_networks: Vec<Network>,
     /// `trust_client_keys`: whether that of everyone with a client key is taken too.
     pub trust_client_keys: bool,
+    /// `allow_pass`: whether clients may ask a model by its name, or a role's
+    /// primary alone, with no routing.
+    pub allow_pass: bool,
     /// `[server.admin]`: the operators' own address; absent: there is none.
     pub admin: Option<AdminConfig>,
 }
@@ -113,6 +116,7 @@ impl Default for ServerConfig {
             allow_open: false,
             trusted_networks: Network::LOOPBACK.to_vec(),
             trust_client_keys: false,
+            allow_pass: false,
             admin: None,
         }
     }

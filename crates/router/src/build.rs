@@ -223,6 +223,8 @@ impl<'a> RouterBuilder<'a> {
             models: parts.models,
             providers: parts.providers,
             clients: parts.clients,
+            config: parts.config,
+            tailoring: parts.tailoring,
             stop: stop.child_token(),
         });
         let jitter = Mutex::new(assembly.seeds);
@@ -284,6 +286,32 @@ pub(crate) struct Parts {
     pub(crate) models: BTreeMap<ModelId, Arc<ModelHealth>>,
     pub(crate) providers: BTreeMap<String, Arc<ProviderHealth>>,
     pub(crate) clients: HashMap<String, Arc<dyn Provider>>,
+    pub(crate) config: Config,
+    pub(crate) tailoring: Arc<Tailoring>,
+}
+
+impl Inner {
+    /// The only role of a configuration, beside those of `generation`, whose
+    /// providers and tailoring it has; of its health it shares nothing.
+    pub(crate) fn role_alone(
+        &self,
+        config: &Config,
+        generation: &Generation,
+    ) -> Result<Role, BuildError> {
+        let mut assembly = Assembly {
+            config,
+            providers: generation.clients.clone(),
+            same_endpoints: HashSet::new(),
+            before: None,
+            around: self.around.clone(),
+            tailoring: generation.tailoring.clone(),
+            seeds: fastrand::Rng::with_seed((self.unit.0)().to_bits()),
+            now: now(),
+        };
+        let parts = assembly.parts()?;
+        let role = parts.roles.into_values().next();
+        role.ok_or_else(|| BuildError::EmptyRoster(String::new()))
+    }
 }
 
 type HealthByModel = BTreeMap<ModelId, Arc<ModelHealth>>;
@@ -318,6 +346,8 @@ impl Assembly<'_> {
             models,
             providers,
             clients: std::mem::take(&mut self.providers),
+            config: self.config.clone(),
+            tailoring: self.tailoring.clone(),
         })
     }
 

@@ -8,8 +8,10 @@ use crate::prober::Prober;
 use crate::role::Role;
 use crate::router::{Inner, Router};
 use crate::rung::locked;
+use crate::tailor::Tailoring;
 use crate::tickets::Worker;
 use evenkeel_core::{EventKind, ModelId, Provider};
+use evenkeel_roster::Config;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,9 @@ pub(crate) struct Generation {
     pub(crate) providers: BTreeMap<String, Arc<ProviderHealth>>,
     /// Every provider that was handed in, be it in a roster or not.
     pub(crate) clients: HashMap<String, Arc<dyn Provider>>,
+    /// What it was made from.
+    pub(crate) config: Config,
+    pub(crate) tailoring: Arc<Tailoring>,
     /// Ends its prober and its work on tickets.
     pub(crate) stop: CancellationToken,
 }
@@ -123,6 +128,8 @@ impl RouterBuilder<'_> {
             models: parts.models,
             providers: parts.providers,
             clients: parts.clients,
+            config: parts.config,
+            tailoring: parts.tailoring,
             stop: inner.stop.child_token(),
         });
         inner.current.store(generation.clone());

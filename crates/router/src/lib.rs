@@ -18,6 +18,7 @@ mod mean;
 mod notice;
 mod operator;
 mod pace;
+mod pass;
 mod pin;
 mod prober;
 mod recent;
@@ -38,6 +39,7 @@ pub use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 pub use crate::feedback::{Feedback, FeedbackError, Judged, ModelQuality};
 pub use crate::generation::Replaced;
 pub use crate::operator::{BreakerAction, BreakerTarget, Operator, OperatorError, Released};
+pub use crate::pass::PassTo;
 pub use crate::router::Router;
 pub use crate::state::{
     BreakerState, CooldownState, DrillState, HoldState, ModelState, ProviderState, RecoveryState,

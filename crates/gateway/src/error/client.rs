@@ -63,6 +63,15 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config_refused", message)
     }
 
+    /// A pass with no routing, where that is not allowed.
+    pub(crate) fn pass_not_allowed() -> Self {
+        let message = "`x-evenkeel-off` is not taken here: server.allow_pass is not set";
+        Self {
+            param: Some(Box::from("x-evenkeel-off")),
+            ..Self::new(StatusCode::FORBIDDEN, "pass_not_allowed", message)
+        }
+    }
+
     /// No such address.
     pub(crate) fn no_such_path(path: &str) -> Self {
         Self::new(

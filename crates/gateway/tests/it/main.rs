@@ -17,6 +17,7 @@ mod departures;
 mod failures;
 mod gateway;
 mod outcomes;
+mod passes;
 mod shutdown;
 mod slow_clients;
 mod streams;

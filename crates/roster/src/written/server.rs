@@ -48,6 +48,7 @@ pub(crate) fn read_server(table: &mut TableReader<'_, '_>) -> ServerConfig {
         most.and_then(|most| usize::try_from(most).ok()),
     );
     assign(&mut server.allow_open, table.flag("allow_open"));
+    assign(&mut server.allow_pass, table.flag("allow_pass"));
     assign(&mut server.trusted_networks, read_networks(table));
     assign(
         &mut server.trust_client_keys,

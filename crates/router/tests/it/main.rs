@@ -17,6 +17,7 @@ mod hedging;
 mod machine;
 mod notice;
 mod operators;
+mod pass;
 mod queueing;
 mod reload;
 mod restoration;
