@@ -208,6 +208,24 @@ fn inv28_an_attempt_overdue_at_t95_that_answers_before_t99_is_under_it() {
 }
 
 #[test]
+fn an_attempt_that_passed_t95_long_ago_and_t99_lately_is_shown_at_both() {
+    let config = WindowConfig::new(ms(T95), ms(60_000), ms(10_000)).unwrap();
+    let probe = LatencyWindow::new(config, t0());
+    let mut obs = probe.begin(t0());
+    probe.overdue(&mut obs, at(T95));
+    assert_eq!(probe.counts(at(30_000)), Counts::default());
+    probe.overdue(&mut obs, at(60_000));
+    let expected = Counts {
+        n95: 1,
+        over95: 1,
+        n99: 1,
+        over99: 1,
+    };
+    assert_eq!(probe.counts(at(60_000)), expected);
+    probe.cancel(obs, at(60_000));
+}
+
+#[test]
 fn an_answer_at_exactly_the_limit_is_not_above_it() {
     let probe = window();
     let obs = probe.begin(t0());
@@ -274,7 +292,10 @@ fn inv35_after_a_window_without_records_it_is_unknown_but_a_spike_breach_stays()
     let Verdict::Breached(breach) = probe.verdict(long_after) else {
         panic!("a spike breach does not end by itself")
     };
-    assert_eq!((breach.detector.as_str(), breach.samples), ("spike", 0));
+    assert_eq!(
+        (breach.detector.to_string().as_str(), breach.samples),
+        ("spike", 0)
+    );
     probe.restart(long_after);
     assert_eq!(probe.verdict(long_after), Verdict::Unknown);
 }
