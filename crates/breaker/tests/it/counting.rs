@@ -125,6 +125,45 @@ fn slow_calls_open_the_breaker_and_a_slow_trial_reopens_it() {
 }
 
 #[test]
+fn a_failure_beside_a_slow_call_opens_and_so_does_the_only_call() {
+    let now = origin();
+    for window in [RateWindow::Time(ms(10_000)), RateWindow::Calls(10)] {
+        let both = RateRule {
+            failure_rate: 0.5,
+            min_calls: 2,
+            window,
+            slow: Some(SlowRule {
+                longer_than: SLOW,
+                rate: 0.5,
+            }),
+        };
+        let breaker = Breaker::new(by_rate(both), 0, now).unwrap();
+        let slow = breaker.admit(now).unwrap().success_in(now, SLOW * 2);
+        assert_eq!(slow.transition, None);
+        let opened = breaker.admit(now).unwrap().failure(now, None).transition;
+        let cause = Cause::FailureRate {
+            failures: 1,
+            calls: 2,
+        };
+        assert_eq!(opened.unwrap().cause, cause);
+
+        let one = RateRule {
+            failure_rate: 1.0,
+            min_calls: 1,
+            window,
+            slow: None,
+        };
+        let breaker = Breaker::new(by_rate(one), 0, now).unwrap();
+        let opened = breaker.admit(now).unwrap().failure(now, None).transition;
+        let cause = Cause::FailureRate {
+            failures: 1,
+            calls: 1,
+        };
+        assert_eq!(opened.unwrap().cause, cause);
+    }
+}
+
+#[test]
 fn without_a_slow_call_rule_a_duration_is_not_looked_at() {
     let now = origin();
     let breaker = Breaker::new(BreakerConfig::default(), 0, now).unwrap();
