@@ -221,6 +221,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wiped_is_not_taken_away_once_more() {
+        let window = CountWindow::new(4);
+        let record = |sample| window.record(0, sample).unwrap();
+        let failures = || window.tally(0).unwrap().failures;
+        (0..4).for_each(|_| record(Sample::Failure));
+        window.wipe(0);
+        let empty = window.tally(0).unwrap();
+        assert_eq!((empty.calls, empty.failures), (0, 0));
+        (0..2).for_each(|_| record(Sample::Failure));
+        assert_eq!(failures(), 2);
+        (0..4).for_each(|_| record(Sample::Good));
+        assert_eq!(failures(), 0);
+        record(Sample::Failure);
+        assert_eq!(failures(), 1);
+    }
+
+    #[test]
     fn a_mark_may_leave_before_it_has_come() {
         let window = CountWindow::new(1);
         window.failures.add(0, super::Tag::NUMBER);
