@@ -4,7 +4,7 @@ use crate::{RouterError, SettingsError, endpoints, files};
 use evenkeel_core::{Clock, ModelId, Observer, SystemClock};
 use evenkeel_prompts::{PromptSet, Sources, Unreadable};
 use evenkeel_roster::{Config, Problem, SourceFile};
-use evenkeel_router::{Replaced, Router};
+use evenkeel_router::{Replaced, Router, RouterBuilder};
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -89,12 +89,32 @@ impl Settings {
         &self.warnings
     }
 
+    /// The folder of what must outlive the process (`server.state_dir`).
+    pub fn state_dir(&self) -> Option<PathBuf> {
+        let folder = self.config.server.state_dir.as_ref()?;
+        Some(self.folder.join(folder))
+    }
+
     /// A router over the configured providers that tells `observer` what
     /// happens. Must be called in a tokio runtime, which the prober runs in.
+    /// A configuration with roles that keep calls needs a place for them:
+    /// [`Settings::router_builder`].
     ///
     /// # Errors
     /// A provider whose client cannot be made, or whatever the router refuses.
     pub fn router(&self, observer: Arc<dyn Observer>) -> Result<Router, RouterError> {
+        Ok(self.router_builder(observer)?.build()?)
+    }
+
+    /// The same, before it is built: with the configured providers and prompts,
+    /// without a ticket store.
+    ///
+    /// # Errors
+    /// A provider whose client cannot be made.
+    pub fn router_builder(
+        &self,
+        observer: Arc<dyn Observer>,
+    ) -> Result<RouterBuilder<'_>, RouterError> {
         let mut builder = Router::builder(&self.config)
             .observer(observer)
             .prompts(self.prompts.clone())
@@ -103,7 +123,7 @@ impl Settings {
             let made = endpoints::provider(provider, &self.config, &self.folder)?;
             builder = builder.provider(&provider.name, made);
         }
-        Ok(builder.build()?)
+        Ok(builder)
     }
 
     /// Puts these settings in the place of those that `router` runs on, which

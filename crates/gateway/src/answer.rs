@@ -1,6 +1,8 @@
 //! What an answer says of itself beside its text: headers and the meta object.
 
-use evenkeel_core::{Meta, Trail, TrailStep};
+use crate::app::unix_seconds;
+use evenkeel_core::{ChatResponse, Meta, Trail, TrailStep};
+use evenkeel_providers::wire::openai::encode_response;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -47,6 +49,25 @@ pub(crate) fn meta_object(meta: &Meta) -> Value {
         "added_cost_usd": meta.added_cost_usd.map(usd),
         "cost_is_estimate": meta.cost_is_estimate,
     })
+}
+
+/// A whole answer in the client's wire format, with its meta object. `id` names
+/// it where the provider did not.
+pub(crate) fn completion(
+    mut response: ChatResponse,
+    meta: &Meta,
+    meta_key: &str,
+    id: &str,
+) -> Value {
+    if response.id.is_empty() {
+        response.id = format!("chatcmpl-{id}");
+    }
+    if response.created == 0 {
+        response.created = unix_seconds();
+    }
+    let mut body = encode_response(&response, meta.model_id.as_str());
+    body[meta_key] = meta_object(meta);
+    body
 }
 
 /// Writes who answered, and how that came about.

@@ -4,6 +4,7 @@ use crate::auth::ClientKeys;
 use crate::context::RequestIds;
 use crate::limits::Limits;
 use crate::live::Live;
+use crate::tickets::Tickets;
 use crate::trust::Trust;
 use arc_swap::{ArcSwap, Guard};
 use evenkeel_core::{Clock, SystemClock};
@@ -17,6 +18,8 @@ use std::time::UNIX_EPOCH;
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) router: Router,
+    /// None where no calls are kept.
+    pub(crate) tickets: Option<Arc<Tickets>>,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
     served: ArcSwap<Served>,
@@ -57,6 +60,7 @@ impl App {
     pub(crate) fn new(config: &ServerConfig, router: Router, limits: Limits) -> Self {
         Self {
             router,
+            tickets: None,
             served: ArcSwap::from_pointee(Served::new(config)),
             live: OnceLock::new(),
             ids: RequestIds::new(fastrand::u64(..)),

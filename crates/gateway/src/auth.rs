@@ -1,15 +1,11 @@
 //! Who may call.
 
 use http::{HeaderMap, HeaderValue, header};
+use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
-use std::sync::{Arc, LazyLock};
+use std::fmt::Write as _;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
-
-/// What callers are told apart by. Its secret is the process's own, so that an id
-/// stays with its key when the keys are read again, and tells nothing of it.
-static IDS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Who calls, as far as its key tells.
 #[derive(Debug, Clone)]
@@ -30,8 +26,8 @@ pub(crate) struct ClientKeys(Vec<(SecretString, Arc<str>)>);
 impl ClientKeys {
     pub(crate) fn new(keys: Vec<SecretString>) -> Self {
         let known = |key: SecretString| {
-            let id = IDS.hash_one(key.expose_secret());
-            (key, Arc::from(format!("{id:016x}")))
+            let id = id_of(&key);
+            (key, id)
         };
         Self(keys.into_iter().map(known).collect())
     }
@@ -62,6 +58,20 @@ impl ClientKeys {
         }
         caller
     }
+}
+
+/// A part of a key's hash, in hex: it stays with the key, also in the next process,
+/// whose tickets are those of this one, and is of no use to find the key.
+fn id_of(key: &SecretString) -> Arc<str> {
+    let hash = digest(
+        &SHA256,
+        format!("evenkeel caller {}", key.expose_secret()).as_bytes(),
+    );
+    let mut id = String::with_capacity(16);
+    for byte in &hash.as_ref()[..8] {
+        let _ = write!(id, "{byte:02x}");
+    }
+    Arc::from(id)
 }
 
 /// The token of an `Authorization: Bearer` header; the scheme's case is free.

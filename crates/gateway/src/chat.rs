@@ -1,18 +1,19 @@
 //! `POST /v1/chat/completions`.
 
-use crate::answer::{meta_object, put_failure, put_meta, put_request_id, spent_upstream};
-use crate::app::{App, unix_seconds};
+use crate::answer::{completion, put_failure, put_meta, put_request_id, spent_upstream};
+use crate::app::App;
 use crate::body;
 use crate::context::{call_context, is_off};
 use crate::error::ApiError;
 use crate::events::{EventBody, Wording};
+use crate::tickets::client::{Wanted, again, told};
 use crate::trust::{baggage, put_baggage};
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
 use evenkeel_core::{Baggage, CallContext, DegradationContext, ModelId, Trail};
 use evenkeel_providers::wire::ClientRequest;
-use evenkeel_providers::wire::openai::{decode_request, encode_response};
+use evenkeel_providers::wire::openai::decode_request;
 use evenkeel_router::{CallError, CallErrorKind, PassTo};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, header};
@@ -71,11 +72,18 @@ async fn answer(
     let off = is_off(headers)?;
     let asked = decode(body).await?;
     let pass = pass_to(app.served().allow_pass, off, &asked.model)?;
+    let wanted = Wanted::of(headers, &asked);
+    if pass.is_none()
+        && let Some(known) = again(app, &asked, &context, wanted).await?
+    {
+        return Ok(known);
+    }
     let call = Call {
         app,
         begun,
         role: asked.model.clone(),
         pass,
+        wanted,
         id,
         baggage,
         before: context.degradation.clone(),
@@ -128,6 +136,8 @@ struct Call<'a> {
     role: String,
     /// The model that is asked with no routing, if the caller wants that.
     pass: Option<PassTo>,
+    /// What the client takes in place of an answer.
+    wanted: Wanted,
     id: Arc<str>,
     /// What the request carried.
     baggage: Baggage,
@@ -149,17 +159,10 @@ impl Call<'_> {
         };
         let answer = match answered {
             Ok(answer) => answer,
-            Err(error) => return self.failed(&error),
+            Err(error) => return self.failed(&error).await,
         };
-        let mut response = answer.response;
-        if response.id.is_empty() {
-            response.id = format!("chatcmpl-{}", self.id);
-        }
-        if response.created == 0 {
-            response.created = unix_seconds();
-        }
-        let mut body = encode_response(&response, answer.meta.model_id.as_str());
-        body[&self.app.served().meta_key] = meta_object(&answer.meta);
+        let served = self.app.served();
+        let body = completion(answer.response, &answer.meta, &served.meta_key, &self.id);
         let mut response = json_response(body.to_string());
         let overhead = self.overhead(called, &answer.trail);
         put_meta(response.headers_mut(), &answer.meta, overhead);
@@ -181,7 +184,7 @@ impl Call<'_> {
         };
         let stream = match opened {
             Ok(stream) => stream,
-            Err(error) => return self.failed(&error),
+            Err(error) => return self.failed(&error).await,
         };
         let meta = stream.meta().clone();
         let baggage = self.baggage.write(&stream.degradation());
@@ -208,7 +211,7 @@ impl Call<'_> {
     }
 
     /// The answer to a call that failed; `Err` where it never came to a role.
-    fn failed(&self, error: &CallError) -> Result<Response<Body>, ApiError> {
+    async fn failed(&self, error: &CallError) -> Result<Response<Body>, ApiError> {
         if let CallErrorKind::UnknownRole(role) = &error.kind {
             let roles = self.app.router.roles();
             let roles = roles.iter().map(String::as_str);
@@ -216,7 +219,12 @@ impl Call<'_> {
         }
         let answer = ApiError::from_call(error);
         let reason = answer.reason();
-        let mut response = answer.into_response();
+        let mut response = match &error.kind {
+            CallErrorKind::Queued { ticket, .. } => {
+                told(self.app, ticket, self.wanted, Some(answer)).await
+            }
+            _ => answer.into_response(),
+        };
         let headers = response.headers_mut();
         put_failure(headers, &self.role, reason, &error.trail);
         put_baggage(headers, self.baggage.write(&self.before));

@@ -49,6 +49,7 @@ pub(crate) fn call_context(
 ) -> Result<CallContext, ApiError> {
     Ok(CallContext {
         request_id: Some(request_id),
+        idempotency_key: id(headers, "idempotency-key")?,
         session: id(headers, "x-evenkeel-session")?,
         workflow: id(headers, "x-evenkeel-workflow")?,
         task: id(headers, "x-evenkeel-task")?,

@@ -3,8 +3,10 @@
 mod call;
 mod client;
 
+use crate::tickets::client::{address, put_location};
 use axum::body::Body;
 use bytes::Bytes;
+use evenkeel_core::TicketId;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -32,6 +34,8 @@ pub(crate) struct ApiError {
     cause: Option<&'static str>,
     /// Of an exhausted roster: how each rung ended.
     rungs: Box<[Value]>,
+    /// The ticket that the call became.
+    ticket: Option<Box<TicketId>>,
 }
 
 impl ApiError {
@@ -45,6 +49,7 @@ impl ApiError {
             should_retry: None,
             cause: None,
             rungs: Box::default(),
+            ticket: None,
         }
     }
 
@@ -84,6 +89,13 @@ impl ApiError {
         if !self.rungs.is_empty() {
             error.insert("rungs".to_owned(), self.rungs.to_vec().into());
         }
+        if let Some(ticket) = &self.ticket {
+            let url = address(ticket);
+            error.insert(
+                "ticket".to_owned(),
+                json!({ "id": ticket.as_str(), "url": url }),
+            );
+        }
         json!({ "error": error })
     }
 
@@ -112,6 +124,9 @@ impl ApiError {
             )]
             let seconds = seconds as u64;
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(ticket) = &self.ticket {
+            put_location(&mut headers, ticket);
         }
         if let Some(retry) = self.should_retry {
             let value = if retry { "true" } else { "false" };

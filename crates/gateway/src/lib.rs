@@ -17,9 +17,11 @@ mod outcomes;
 mod routes;
 mod server;
 mod socket;
+mod tickets;
 mod trust;
 
 pub use crate::limits::Limits;
 pub use crate::live::{ReloadError, Reloaded, Reloader};
 pub use crate::log::LogObserver;
 pub use crate::server::{BindError, Server, worker_threads};
+pub use crate::tickets::{OpenError, Tickets};

@@ -1,7 +1,7 @@
 //! What happens to calls and roles, as structured log lines.
 
 use crate::answer::{ms, usd};
-use evenkeel_core::{Class, Event, EventKind, Observer};
+use evenkeel_core::{CallId, Class, Event, EventKind, Observer, TicketState};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,6 +115,9 @@ impl Observer for LogObserver {
                 degradation.roles = roles.join(","),
                 quality.expected_ratio = expected_quality,
             ),
+            kind @ (EventKind::TicketChanged { .. } | EventKind::TicketStoreFailed { .. }) => {
+                ticket_event(kind, event.call);
+            }
             _ => call_event(event),
         }
     }
@@ -356,6 +359,46 @@ fn operator_event(kind: &EventKind) {
             first_fallback_ms = first_fallback.map(ms),
             answered,
             failed,
+        ),
+        _ => {}
+    }
+}
+
+/// What becomes of kept calls.
+fn ticket_event(kind: &EventKind, call: Option<CallId>) {
+    let call = call.map(display);
+    match kind {
+        EventKind::TicketChanged {
+            ticket,
+            role,
+            state,
+            attempts,
+            why,
+        } => {
+            macro_rules! changed {
+                ($level:ident) => {
+                    tracing::$level!(
+                        event = "ticket_changed",
+                        call,
+                        agent.role = %role,
+                        ticket = %ticket,
+                        ticket.state = state.as_str(),
+                        ticket.attempts = attempts,
+                        error.type = why,
+                    )
+                };
+            }
+            match state {
+                TicketState::Failed | TicketState::Escalated => changed!(warn),
+                _ => changed!(info),
+            }
+        }
+        EventKind::TicketStoreFailed { role, doing, error } => tracing::error!(
+            event = "ticket_store_failed",
+            call,
+            agent.role = %role,
+            doing,
+            error,
         ),
         _ => {}
     }

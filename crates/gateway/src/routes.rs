@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::chat;
 use crate::error::ApiError;
 use crate::outcomes;
+use crate::tickets::client as tickets;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -27,6 +28,10 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route(
             "/v1/evenkeel/workflows/{id}",
             get(outcomes::workflow).post(outcomes::end_workflow),
+        )
+        .route(
+            "/v1/evenkeel/tickets/{id}",
+            get(tickets::get).delete(tickets::delete),
         )
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed);

@@ -6,6 +6,7 @@ use crate::limits::Limits;
 use crate::live::{Live, Reloader};
 use crate::routes;
 use crate::socket::{Served, Serving, Socket};
+use crate::tickets::Tickets;
 use crate::trust::Peer;
 use axum::body::Body;
 use bytes::Bytes;
@@ -112,6 +113,17 @@ impl Server {
             app: Arc::new(App::new(config, router, limits)),
             limits,
         })
+    }
+
+    /// Shows callers and operators these tickets, which are the store of the router.
+    ///
+    /// # Panics
+    /// Never: nobody has what it serves before it runs.
+    #[must_use]
+    pub fn with_tickets(mut self, tickets: Arc<Tickets>) -> Self {
+        let app = Arc::get_mut(&mut self.app);
+        app.expect("nothing is served yet").tickets = Some(tickets);
+        self
     }
 
     /// The address it listens on.

@@ -39,6 +39,7 @@ pub(crate) fn assemble(
             models,
             providers,
             server: written.server.clone(),
+            tickets: written.tickets.clone(),
         },
         named,
     }

@@ -1,6 +1,7 @@
 //! The whole configuration, checked.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_core::ModelId;
@@ -10,6 +11,7 @@ use crate::model::ModelConfig;
 use crate::network::Network;
 use crate::policy::RolePolicy;
 use crate::provider::ProviderConfig;
+use crate::tickets::TicketsConfig;
 
 /// A configuration without errors.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +24,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     /// The gateway's own settings.
     pub server: ServerConfig,
+    /// What becomes of kept calls.
+    pub tickets: TicketsConfig,
 }
 
 /// One role: its policy and its roster.
@@ -83,6 +87,9 @@ pub struct ServerConfig {
     pub meta_key: String,
     /// `max_body_bytes`: longest request body.
     pub max_body_bytes: usize,
+    /// `state_dir`: the folder of what must outlive the process; a relative one counts
+    /// from the configuration's. None: nothing is kept.
+    pub state_dir: Option<PathBuf>,
     /// `allow_open`: whether to serve without client keys on an address that is not loopback.
     pub allow_open: bool,
     /// `trusted_networks`: whose word about what earlier answers have lost (`baggage`)
@@ -113,6 +120,7 @@ impl Default for ServerConfig {
             client_keys: Vec::new(),
             meta_key: "evenkeel".to_owned(),
             max_body_bytes: 32 * 1024 * 1024,
+            state_dir: None,
             allow_open: false,
             trusted_networks: Network::LOOPBACK.to_vec(),
             trust_client_keys: false,

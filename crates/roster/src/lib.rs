@@ -14,6 +14,7 @@ mod provider;
 mod queue;
 mod rules;
 mod task;
+mod tickets;
 mod written;
 
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
@@ -31,5 +32,6 @@ pub use crate::provider::{
 };
 pub use crate::queue::{OnExhausted, QueuePolicy};
 pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
+pub use crate::tickets::{TicketsConfig, WebhookConfig};
 pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};

@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::body;
 use crate::error::ApiError;
 use crate::routes::{method_not_allowed, no_such_path};
+use crate::tickets;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -27,6 +28,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .merge(state::routes())
         .merge(acts::routes())
         .merge(reload::routes())
+        .merge(tickets::admin::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(app.clone(), admit))

@@ -37,7 +37,9 @@ fn complexity(word: &str) -> Result<Complexity, String> {
 /// Prints where a request would go in a gateway that starts now.
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.config)?;
-    let router = settings.router(Arc::new(NoObserver))?;
+    // Nobody is asked, so there is nothing to keep.
+    let builder = settings.router_builder(Arc::new(NoObserver))?;
+    let router = builder.without_tickets().build()?;
     let roles: Vec<String> = match args.role {
         Some(role) => vec![role],
         None => router.roles(),

@@ -3,11 +3,12 @@
 use super::lines;
 use anyhow::Context as _;
 use evenkeel::Settings;
-use evenkeel_gateway::{Limits, LogObserver, Server};
+use evenkeel_gateway::{Limits, LogObserver, Server, Tickets};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -33,9 +34,22 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for warning in settings.warnings() {
         tracing::warn!(event = "config_warning", "{warning}");
     }
-    let router = settings.router(Arc::new(LogObserver::new()))?;
-    let server = Server::bind(&settings.config().server, router.clone(), Limits::default())?
+    let observer = Arc::new(LogObserver::new());
+    let mut builder = settings.router_builder(observer.clone())?;
+    let tickets = open_tickets(&settings, observer)?;
+    if let Some(tickets) = &tickets {
+        builder = builder.tickets(tickets.clone());
+    }
+    let router = builder.build()?;
+    let mut server = Server::bind(&settings.config().server, router.clone(), Limits::default())?
         .reading(args.config, settings);
+    let background = TaskTracker::new();
+    let end = CancellationToken::new();
+    if let Some(tickets) = tickets.clone() {
+        server = server.with_tickets(tickets.clone());
+        let end = end.clone();
+        background.spawn(async move { tickets.run(end).await });
+    }
     tracing::info!(
         event = "listening",
         address = %server.local_addr(),
@@ -78,8 +92,27 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         () = reloads => {}
     }
     router.shutdown().await;
+    end.cancel();
+    background.close();
+    background.wait().await;
+    if let Some(tickets) = tickets {
+        tickets.close();
+    }
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The tickets of the state folder, where there is one.
+fn open_tickets(
+    settings: &Settings,
+    observer: Arc<LogObserver>,
+) -> anyhow::Result<Option<Arc<Tickets>>> {
+    let Some(folder) = settings.state_dir() else {
+        return Ok(None);
+    };
+    let config = settings.config();
+    let tickets = Tickets::open(&folder, &config.tickets, &config.server.meta_key, observer)?;
+    Ok(Some(Arc::new(tickets)))
 }
 
 fn log_from_env() -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::{ApiError, whole_ms};
 use crate::demand::header_of;
-use evenkeel_core::{Class, Failure, Refusal};
+use evenkeel_core::{Class, Failure, Refusal, TicketError, TicketId};
 use evenkeel_router::{CallError, CallErrorKind, RungEnd, RungEndKind};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ impl ApiError {
             CallErrorKind::Failed(failure) => Self::from_failure(failure),
             CallErrorKind::Exhausted(rungs) => Self::exhausted(error.to_string(), rungs),
             CallErrorKind::DegradedInput { .. } => Self::degraded_input(error.to_string()),
+            CallErrorKind::Queued { ticket, cause, .. } => Self::queued(ticket, cause),
+            CallErrorKind::NotKept { error, cause } => Self::not_kept(error, cause),
             _ => Self::internal(),
         };
         if let Some(wait) = error.retry_after {
@@ -50,6 +52,37 @@ impl ApiError {
         }
     }
 
+    /// Kept, for a client that has not said that it knows tickets: not an answer,
+    /// and nothing that it should send again by itself.
+    fn queued(ticket: &TicketId, cause: &CallErrorKind) -> Self {
+        let message = format!("{cause}; kept as ticket {ticket}, which is asked again");
+        let mut answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "queued", message);
+        answer.should_retry = Some(false);
+        answer.cause = Some(cause_of(cause));
+        answer.ticket = Some(Box::new(ticket.clone()));
+        answer
+    }
+
+    /// The ticket of the request's idempotency key has no answer yet.
+    pub(crate) fn still_queued(ticket: &TicketId) -> Self {
+        let message = format!("ticket {ticket} of this idempotency key has no answer yet");
+        let mut answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "queued", message);
+        answer.should_retry = Some(false);
+        answer.ticket = Some(Box::new(ticket.clone()));
+        answer
+    }
+
+    fn not_kept(error: &TicketError, cause: &CallErrorKind) -> Self {
+        if let TicketError::KeyReused { .. } = error {
+            return Self::key_reused(error);
+        }
+        // What the disk says is for the log.
+        let message = format!("{cause}; it was not kept: {error}");
+        let mut answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ticket_not_kept", message);
+        answer.cause = Some(cause_of(cause));
+        answer
+    }
+
     /// What the only attempt, or a class that stops, failed with. The table is
     /// in the README.
     pub(crate) fn from_failure(failure: &Failure) -> Self {
@@ -71,6 +104,17 @@ impl ApiError {
             answer.set_retry_after(wait);
         }
         answer
+    }
+}
+
+/// The class or refusal that caused the end of a call, in one word.
+fn cause_of(kind: &CallErrorKind) -> &'static str {
+    match kind {
+        CallErrorKind::Failed(failure) => failure.class.as_str(),
+        CallErrorKind::Exhausted(rungs) => {
+            rungs.first().map_or("roster_exhausted", |r| r.end.as_str())
+        }
+        _ => "internal",
     }
 }
 

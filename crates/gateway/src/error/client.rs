@@ -1,6 +1,7 @@
 //! Requests that cannot be taken.
 
 use super::ApiError;
+use evenkeel_core::{TicketError, TicketState};
 use http::StatusCode;
 use std::time::Duration;
 
@@ -109,6 +110,57 @@ impl ApiError {
                 ),
             )
         }
+    }
+
+    /// No such ticket, or not this caller's.
+    pub(crate) fn no_such_ticket() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "ticket_not_found",
+            "there is no such ticket of this caller",
+        )
+    }
+
+    /// The ticket has come to its end.
+    pub(crate) fn ticket_closed(state: TicketState) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "ticket_closed",
+            format!("the ticket is {state}"),
+        )
+    }
+
+    /// The ticket of the request's idempotency key has ended without an answer.
+    pub(crate) fn ticket_ended(state: TicketState) -> Self {
+        Self {
+            should_retry: Some(false),
+            ..Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "ticket_ended",
+                format!("the ticket of this idempotency key is {state}; ask anew with another key"),
+            )
+        }
+    }
+
+    /// The idempotency key belongs to another request.
+    pub(crate) fn key_reused(error: &TicketError) -> Self {
+        Self {
+            should_retry: Some(false),
+            ..Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                error.to_string(),
+            )
+        }
+    }
+
+    /// Tickets cannot be read or changed just now.
+    pub(crate) fn ticket_store_failed() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ticket_store_failed",
+            "tickets cannot be read just now",
+        )
     }
 
     /// The body is larger than it may be.

@@ -3,7 +3,7 @@
 use crate::wire::{self, Reply};
 use evenkeel::Settings;
 use evenkeel_chaos::{Behaviour, Upstream, UpstreamConfig};
-use evenkeel_gateway::{Limits, LogObserver, Server};
+use evenkeel_gateway::{Limits, LogObserver, Server, Tickets};
 use evenkeel_router::Router;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -22,6 +22,8 @@ pub(crate) struct Gateway {
     folder: TempDir,
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    /// The work on tickets, which ends with the test.
+    _background: JoinSet<()>,
 }
 
 /// What differs from the usual configuration.
@@ -35,6 +37,8 @@ pub(crate) struct Setup {
     pub(crate) role: &'static str,
     /// Keys of each fallback.
     pub(crate) fallback: &'static str,
+    /// Tables that providers share.
+    pub(crate) shared: &'static str,
     pub(crate) limits: Limits,
 }
 
@@ -45,6 +49,7 @@ impl Default for Setup {
             server: "",
             role: "",
             fallback: "",
+            shared: "",
             limits: Limits::default(),
         }
     }
@@ -63,14 +68,35 @@ impl Gateway {
     }
 
     pub(crate) fn with(upstreams: &[&Upstream], setup: Setup) -> Self {
+        Self::with_more(upstreams, setup, "")
+    }
+
+    /// With more tables.
+    pub(crate) fn with_more(upstreams: &[&Upstream], setup: Setup, tables: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evenkeel.toml");
-        std::fs::write(&path, config(upstreams, setup)).unwrap();
+        let text = format!("{}\n{tables}", config(upstreams, setup));
+        std::fs::write(&path, text).unwrap();
         let settings = Settings::load(&path).unwrap();
-        let router = settings.router(Arc::new(LogObserver::new())).unwrap();
-        let server = Server::bind(&settings.config().server, router.clone(), setup.limits)
+        let observer = Arc::new(LogObserver::new());
+        let mut builder = settings.router_builder(observer.clone()).unwrap();
+        let config = settings.config();
+        let tickets = settings.state_dir().map(|folder| {
+            let meta_key = &config.server.meta_key;
+            Arc::new(Tickets::open(&folder, &config.tickets, meta_key, observer).unwrap())
+        });
+        if let Some(tickets) = &tickets {
+            builder = builder.tickets(tickets.clone());
+        }
+        let router = builder.build().unwrap();
+        let mut server = Server::bind(&config.server, router.clone(), setup.limits)
             .unwrap()
             .reading(path, settings);
+        let mut background = JoinSet::new();
+        if let Some(tickets) = tickets {
+            server = server.with_tickets(tickets.clone());
+            background.spawn(async move { tickets.run(CancellationToken::new()).await });
+        }
         let (mut address, admin) = (server.local_addr(), server.admin_addr());
         if address.ip().is_unspecified() {
             address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -86,6 +112,7 @@ impl Gateway {
             folder,
             stop,
             tasks,
+            _background: background,
         }
     }
 
@@ -172,6 +199,7 @@ fn config(upstreams: &[&Upstream], setup: Setup) -> String {
         listen,
         server,
         role,
+        shared,
         ..
     } = setup;
     format!(
@@ -179,6 +207,7 @@ fn config(upstreams: &[&Upstream], setup: Setup) -> String {
         [server]
         listen = "{listen}"
         {server}
+        {shared}
         {providers}
         [agent_roles.planner]
         p95_threshold_ms = 5000

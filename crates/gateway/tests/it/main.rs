@@ -21,4 +21,5 @@ mod passes;
 mod shutdown;
 mod slow_clients;
 mod streams;
+mod tickets;
 mod wire;

@@ -6,6 +6,7 @@ use super::waivers::Waivers;
 use crate::assemble::Draft;
 use crate::config::{RoleConfig, RungConfig};
 use crate::policy::RolePolicy;
+use crate::queue::OnExhausted;
 use crate::written::{WrittenFallback, WrittenPolicy, WrittenRoster};
 use evenkeel_document::{Findings, Place};
 
@@ -28,6 +29,7 @@ impl RoleCheck<'_, '_> {
         self.check_clocks();
         self.check_usable(draft, today);
         self.check_tasks(waived);
+        self.check_kept(draft);
     }
 
     fn policy(&self) -> &RolePolicy {
@@ -213,6 +215,28 @@ impl RoleCheck<'_, '_> {
                 let (at, message) = self.written.explain(&keys, message, &self.roster.role);
                 self.findings.warning(&at, message, None);
             }
+        }
+    }
+
+    /// Calls that are kept need a place, and an operator has to hear of them.
+    fn check_kept(&mut self, draft: &Draft) {
+        let escalates = match self.policy().on_exhausted {
+            OnExhausted::Error => return,
+            OnExhausted::Queue => false,
+            OnExhausted::Escalate => true,
+        };
+        let at = self.setting("on_exhausted");
+        if draft.config.server.state_dir.is_none() {
+            let message = "keeps calls, and server.state_dir is not set".to_owned();
+            let how = "write e.g. `state_dir = \"state\"` into [server]".to_owned();
+            self.findings.error(&at, message, Some(how));
+        }
+        if escalates && draft.config.tickets.webhook.is_none() {
+            let message =
+                "escalates, and tickets.webhook_url is not set: operators see it only if they look"
+                    .to_owned();
+            let how = "set webhook_url and webhook_secret in [tickets]".to_owned();
+            self.findings.warning(&at, message, Some(how));
         }
     }
 

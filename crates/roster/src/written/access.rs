@@ -169,7 +169,7 @@ fn read_key(table: &mut TableReader<'_, '_>, provider: &mut ProviderConfig) {
     }
 }
 
-fn read_path(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> {
+pub(super) fn read_path(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> {
     let path = table.text(key)?;
     if path.is_empty() {
         let message = "is empty, expected a path".to_owned();

@@ -11,6 +11,7 @@ mod registry;
 mod roster;
 mod server;
 mod task;
+mod tickets;
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,9 @@ use self::provider::read_providers;
 use self::registry::read_registry;
 use self::roster::read_roster;
 use self::server::read_server;
+use self::tickets::read_tickets;
 use crate::config::ServerConfig;
+use crate::tickets::TicketsConfig;
 use evenkeel_document::{Document, Findings, Part, Place, Scope, Table, TableReader};
 
 /// Everything the files say, before any rule that needs more than one table.
@@ -42,6 +45,7 @@ pub(crate) struct Written<'a> {
     pub(crate) shared: SharedTables,
     pub(crate) providers: BTreeMap<String, WrittenProvider>,
     pub(crate) server: ServerConfig,
+    pub(crate) tickets: TicketsConfig,
 }
 
 impl<'a> Written<'a> {
@@ -85,6 +89,7 @@ impl<'a> Written<'a> {
     ) {
         self.shared.read(table, &[scope], true);
         self.server = table.within("server", read_server).unwrap_or_default();
+        self.tickets = table.within("tickets", read_tickets).unwrap_or_default();
         self.providers = read_providers(table, scope, &self.shared);
         let other = |part| documents.iter().find(|d| d.part == part);
         if table.has("defaults") {

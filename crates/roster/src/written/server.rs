@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use secrecy::SecretString;
 
+use super::access::read_path;
 use super::check_key;
 use crate::config::{AdminConfig, ServerConfig};
 use crate::network::Network;
@@ -47,6 +48,7 @@ pub(crate) fn read_server(table: &mut TableReader<'_, '_>) -> ServerConfig {
         &mut server.max_body_bytes,
         most.and_then(|most| usize::try_from(most).ok()),
     );
+    server.state_dir = read_path(table, "state_dir");
     assign(&mut server.allow_open, table.flag("allow_open"));
     assign(&mut server.allow_pass, table.flag("allow_pass"));
     assign(&mut server.trusted_networks, read_networks(table));

@@ -15,6 +15,8 @@ fn a_key_in_the_wrong_place_or_form_is_not_shown() {
         "[server]\nclient_keys = [\"sk-very-secret\\n\"]",
         "[server]\nclient_keys = [['sk-very-secret']]",
         "[server]\nmax_body_bytes = 'sk-very-secret'",
+        "[tickets]\nwebhook_secret = ['sk-very-secret']",
+        "[tickets]\nwebhook_url = 'x://h/sk-very-secret'",
         "[server.admin]\ntoken = ['sk-very-secret']",
         "[server.admin]\ntoken = 'sk-very-secret\t'",
     ] {
@@ -41,6 +43,9 @@ fn debug_output_of_files_and_configurations_masks_keys() {
 client_keys = ['sk-very-secret']
 [server.admin]
 token = 'sk-very-secret'
+[tickets]
+webhook_url = 'https://h/sk-very-secret'
+webhook_secret = 'sk-very-secret'
 [providers.a]
 dialect = 'openai'
 base_url = 'http://h/v1'

@@ -1,0 +1,50 @@
+//! The tickets' own settings.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::faults::{Fault, Faults};
+
+/// What becomes of kept calls beside being retried (`[tickets]`).
+#[derive(Debug, Clone)]
+pub struct TicketsConfig {
+    /// `keep_ms`: how long a ticket is kept after its end.
+    pub keep: Duration,
+    /// `webhook_url` and what belongs to it; none: nobody is told.
+    pub webhook: Option<WebhookConfig>,
+}
+
+/// Who is told of tickets.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// `webhook_url`; a secret, because such addresses often hold a token.
+    pub url: SecretString,
+    /// `webhook_secret`: what posts are signed with.
+    pub secret: SecretString,
+    /// `webhook_timeout_ms`: how long one post may take.
+    pub timeout: Duration,
+}
+
+/// Longest `keep_ms`: a year.
+const LONGEST_KEPT: Duration = Duration::from_secs(365 * 86_400);
+
+impl Default for TicketsConfig {
+    fn default() -> Self {
+        Self {
+            keep: Duration::from_secs(7 * 86_400),
+            webhook: None,
+        }
+    }
+}
+
+impl TicketsConfig {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        faults.span_to("keep_ms", self.keep, LONGEST_KEPT);
+        if let Some(webhook) = &self.webhook {
+            faults.span("webhook_timeout_ms", webhook.timeout);
+        }
+        faults.0
+    }
+}

@@ -1,0 +1,75 @@
+//! `[tickets]`.
+
+use std::time::Duration;
+
+use http::Uri;
+use secrecy::SecretString;
+
+use super::check_key;
+use crate::tickets::{TicketsConfig, WebhookConfig};
+use evenkeel_document::{TableReader, assign};
+
+/// How long one post may take unless the files say otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) fn read_tickets(table: &mut TableReader<'_, '_>) -> TicketsConfig {
+    let mut tickets = TicketsConfig::default();
+    assign(&mut tickets.keep, table.ms("keep_ms"));
+    tickets.webhook = read_webhook(table);
+    for fault in tickets.faults() {
+        let at = table.place(fault.key);
+        table.findings.error(&at, fault.message, None);
+    }
+    tickets
+}
+
+fn read_webhook(table: &mut TableReader<'_, '_>) -> Option<WebhookConfig> {
+    let timeout = table.ms("webhook_timeout_ms").unwrap_or(TIMEOUT);
+    let secret = read_secret(table);
+    let url = table.text("webhook_url")?;
+    if let Err(message) = checked(url) {
+        let how = "write e.g. `https://ops.acme.test/hooks/evenkeel`".to_owned();
+        let at = table.place("webhook_url");
+        table.findings.error(&at, message.to_owned(), Some(how));
+        return None;
+    }
+    if secret.is_none() && !table.has("webhook_secret") {
+        let at = table.place("webhook_url");
+        let message = "webhook_secret is missing: nobody could tell who posts".to_owned();
+        let how = "write e.g. `webhook_secret = \"${EVENKEEL_WEBHOOK_SECRET}\"`".to_owned();
+        table.findings.error(&at, message, Some(how));
+    }
+    Some(WebhookConfig {
+        url: SecretString::from(url),
+        secret: secret?,
+        timeout,
+    })
+}
+
+fn read_secret(table: &mut TableReader<'_, '_>) -> Option<SecretString> {
+    let secret = table.text("webhook_secret")?;
+    let at = table.place("webhook_secret");
+    let fits = check_key(
+        secret,
+        table.variables("webhook_secret"),
+        &at,
+        table.findings,
+    );
+    fits.then(|| SecretString::from(secret))
+}
+
+/// What is wrong with the webhook's address, which may hold a token and is not
+/// shown.
+fn checked(text: &str) -> Result<(), &'static str> {
+    let uri: Uri = text.parse().map_err(|_| "is not an address")?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err("begins with neither http:// nor https://");
+    }
+    if uri.host().unwrap_or_default().is_empty() {
+        return Err("names no host");
+    }
+    if text.contains('@') {
+        return Err("holds a user name or password; posts are signed with webhook_secret");
+    }
+    Ok(())
+}
