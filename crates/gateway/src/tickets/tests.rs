@@ -137,7 +137,7 @@ async fn what_is_kept_outlives_the_store_and_claims_do_not() {
     waits.wait = Duration::from_secs(600);
     let kept = tickets.accept(waits).await.unwrap().ticket;
     let other = tickets.accept(draft("now")).await.unwrap().ticket;
-    assert_eq!(claimed(&tickets).await, [other.clone()]);
+    assert_eq!(claimed(&tickets).await, std::slice::from_ref(&other));
     assert!(claimed(&tickets).await.is_empty(), "it is given out once");
     tickets.close();
     drop(tickets);
@@ -234,7 +234,7 @@ async fn the_outbox_holds_each_end_once() {
     };
     let id = tickets.accept(escalated).await.unwrap().ticket;
     assert_eq!(posts(&tickets).await, ["ticket.escalated"]);
-    assert_eq!(claimed(&tickets).await, [id.clone()]);
+    assert_eq!(claimed(&tickets).await, std::slice::from_ref(&id));
     let wait = Duration::ZERO;
     let put_off = TicketOutcome::PutOff {
         wait,
