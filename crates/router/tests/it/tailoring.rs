@@ -8,7 +8,7 @@ use evenkeel_core::{
 };
 use evenkeel_prompts::{SourceFile, Sources};
 use evenkeel_roster::{
-    Config, Dialect, ModelConfig, ProviderConfig, RoleConfig, RolePolicy, RungConfig, ServerConfig,
+    Config, Dialect, ModelConfig, ProviderConfig, RoleConfig, RolePolicy, RungConfig,
 };
 use evenkeel_router::{Answer, CallError, Router};
 use futures_util::{StreamExt, stream};
@@ -119,7 +119,7 @@ fn prompted(
         roles: BTreeMap::from([(ROLE.to_owned(), role)]),
         models: configs.into_iter().map(|m| (m.id.clone(), m)).collect(),
         providers: providers.collect(),
-        server: ServerConfig::default(),
+        ..Config::default()
     };
     let rosters = BTreeMap::from([(ROLE.to_owned(), ids)]);
     let files = [SourceFile {

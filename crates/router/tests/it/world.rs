@@ -7,7 +7,7 @@ use evenkeel_core::{
 };
 use evenkeel_roster::{
     Config, Dialect, ModelConfig, ProviderConfig, RetryBudgetPolicy, RoleConfig, RolePolicy,
-    RungConfig, ServerConfig,
+    RungConfig,
 };
 use evenkeel_router::{Answer, AnswerStream, BuildError, CallError, Replaced, Router};
 use std::collections::BTreeMap;
@@ -192,7 +192,7 @@ impl Plan {
             roles: BTreeMap::from([(ROLE.to_owned(), role)]),
             models,
             providers: provider_configs,
-            server: ServerConfig::default(),
+            ..Config::default()
         };
         let memory = Arc::new(Memory::default());
         let mut builder = Router::builder(&config)
@@ -311,7 +311,7 @@ pub(crate) fn router(
         roles,
         models,
         providers: BTreeMap::new(),
-        server: ServerConfig::default(),
+        ..Config::default()
     };
     let memory = Arc::new(Memory::default());
     let mut builder = Router::builder(&config).observer(memory.clone()).seed(42);
