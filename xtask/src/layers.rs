@@ -18,9 +18,10 @@ const LAYERS: &[(&str, Knows)] = &[
     ("evenkeel-breaker", Knows::Only(&[])),
     ("evenkeel-core", Knows::Only(&[])),
     ("evenkeel-document", Knows::Only(&[])),
+    ("evenkeel-validators", Knows::Only(&["evenkeel-core"])),
     (
         "evenkeel-roster",
-        Knows::Only(&["evenkeel-core", "evenkeel-document"]),
+        Knows::Only(&["evenkeel-core", "evenkeel-document", "evenkeel-validators"]),
     ),
     (
         "evenkeel-prompts",
@@ -57,6 +58,7 @@ const SANS_IO: &[&str] = &[
     "evenkeel-breaker",
     "evenkeel-core",
     "evenkeel-document",
+    "evenkeel-validators",
     "evenkeel-roster",
     "evenkeel-prompts",
     "evenkeel-schema-adapter",

@@ -301,6 +301,37 @@ pub enum EventKind {
         /// From the start of the call to the start of the answering attempt.
         latency_added: Duration,
     },
+    /// An answer is not given to the caller because it is empty, breaks its
+    /// schema or is refused by a validator (each time).
+    QualityRejected {
+        /// The role.
+        role: Arc<str>,
+        /// The kind of task as the caller named it.
+        task: Option<Arc<str>>,
+        /// The attempt's index within the call.
+        attempt: usize,
+        /// Which rung.
+        rung: usize,
+        /// Which model.
+        model: ModelId,
+        /// `empty`, `schema` or the validator's name.
+        gate: Arc<str>,
+    },
+    /// A validator gave no verdict.
+    ValidatorFailed {
+        /// The role.
+        role: Arc<str>,
+        /// The attempt's index within the call.
+        attempt: usize,
+        /// Which model's answer it was to judge.
+        model: ModelId,
+        /// The validator's name.
+        validator: Arc<str>,
+        /// `timeout`, `panic` or `error`.
+        why: &'static str,
+        /// Whether the answer was let pass (`on_validator_error = "pass"`).
+        passed: bool,
+    },
     /// A hedge starts.
     HedgeStarted {
         /// The role.

@@ -19,6 +19,7 @@ mod stream;
 mod ticket;
 mod tokens;
 mod trail;
+mod validator;
 mod workflow;
 
 pub use crate::answer::{ChatResponse, Finish, Usage};
@@ -47,6 +48,7 @@ pub use crate::ticket::{
 };
 pub use crate::tokens::estimated_tokens;
 pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};
+pub use crate::validator::{FnValidator, Judged, Validator, ValidatorError, Verdict, validator_fn};
 pub use crate::workflow::{DegradationLevel, WorkflowOutcome};
 
 /// Re-export of the JSON types that appear in public signatures.

@@ -2,6 +2,7 @@
 
 use crate::{Class, Cost, Failure, ModelId, Usage};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that happened to one call, in order.
@@ -56,6 +57,17 @@ pub enum TrailStep {
     RetryRefused {
         /// Which rung.
         rung: usize,
+        /// When, since the call began.
+        at: Duration,
+    },
+    /// A validator gave no verdict on a rung's answer.
+    NotValidated {
+        /// Which rung.
+        rung: usize,
+        /// The validator's name.
+        validator: Arc<str>,
+        /// Why, in words.
+        error: String,
         /// When, since the call began.
         at: Duration,
     },
@@ -246,7 +258,8 @@ impl TrailStep {
             Self::Skipped { at, .. }
             | Self::Waited { at, .. }
             | Self::HedgeRefused { at, .. }
-            | Self::RetryRefused { at, .. } => Some(*at),
+            | Self::RetryRefused { at, .. }
+            | Self::NotValidated { at, .. } => Some(*at),
             Self::Adapted { .. } => None,
         }
     }
@@ -269,6 +282,9 @@ impl fmt::Display for TrailStep {
             Self::Waited { rung, reason, .. } => write!(f, "waited {rung} {reason}"),
             Self::HedgeRefused { rung, reason, .. } => write!(f, "hedge_refused {rung} {reason}"),
             Self::RetryRefused { rung, .. } => write!(f, "retry_refused {rung}"),
+            Self::NotValidated {
+                rung, validator, ..
+            } => write!(f, "not_validated {rung} {validator}"),
             Self::Adapted { rung, what } => write!(f, "adapted {rung} {what}"),
         }
     }

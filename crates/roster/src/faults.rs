@@ -68,6 +68,7 @@ impl RolePolicy {
         faults.span("first_token_ms", self.clocks.first_token);
         faults.span("stall_ms", self.clocks.stall);
         faults.span("deadline_ms", self.clocks.deadline);
+        faults.span("validator_timeout_ms", self.validator_timeout);
         if !(self.min_tokens_per_s.is_finite() && self.min_tokens_per_s >= 0.0) {
             faults.add(
                 "min_tokens_per_s",

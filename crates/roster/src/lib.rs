@@ -24,8 +24,8 @@ pub use crate::load::{Loaded, load, load_beside};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::network::{InvalidNetwork, Network};
 pub use crate::policy::{
-    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, PolicyError, RestorePolicy,
-    RetryPolicy, RolePolicy, Signal, StreamValidation,
+    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnValidatorError, PolicyError,
+    RestorePolicy, RetryPolicy, RolePolicy, Signal, StreamValidation,
 };
 pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,
@@ -35,3 +35,4 @@ pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
 pub use crate::tickets::{TicketsConfig, WebhookConfig};
 pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};
+pub use evenkeel_validators::BuiltIn;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_core::Clocks;
+use evenkeel_validators::BuiltIn;
 
 use crate::degraded::DegradedPolicy;
 use crate::queue::{OnExhausted, QueuePolicy};
@@ -81,6 +82,16 @@ pub enum OnContentFilter {
     Stop,
     /// `next`: the next rung is asked.
     Next,
+}
+
+/// What follows when a validator gives no verdict (`on_validator_error`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnValidatorError {
+    /// `fail`: the answer counts as not validated, and the next rung is asked.
+    #[default]
+    Fail,
+    /// `pass`: the answer goes out.
+    Pass,
 }
 
 /// How a second attempt stands to the first (`hedge.mode`).
@@ -267,6 +278,12 @@ pub struct RolePolicy {
     pub on_exhausted: OnExhausted,
     /// `queue`: how tickets are retried.
     pub queue: QueuePolicy,
+    /// `validators`: what judges the role's whole answers, in this order.
+    pub validators: Vec<BuiltIn>,
+    /// `on_validator_error`.
+    pub on_validator_error: OnValidatorError,
+    /// `validator_timeout_ms`: how long each validator may take for a verdict.
+    pub validator_timeout: Duration,
     /// `min_tokens_per_s`: a stream slower than this over the last `stall_ms` stalls; 0 is off.
     pub min_tokens_per_s: f64,
     /// `requalify_after_days`: a score older than this is stale.
@@ -311,6 +328,9 @@ impl RolePolicy {
             retry: RetryPolicy::default(),
             restore: RestorePolicy::default(),
             on_content_filter: OnContentFilter::Stop,
+            validators: Vec::new(),
+            on_validator_error: OnValidatorError::Fail,
+            validator_timeout: Duration::from_secs(2),
             degraded: DegradedPolicy::default(),
             on_exhausted: OnExhausted::Error,
             queue: QueuePolicy::default(),

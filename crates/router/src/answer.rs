@@ -123,7 +123,9 @@ impl AnswerStream {
         let event = match event {
             Upstream::Event(event) => event,
             Upstream::Failed(failure) => return Err(failure),
-            Upstream::Whole(_) => unreachable!("a stream gives events"),
+            Upstream::Whole(_) | Upstream::Validated(..) => {
+                unreachable!("a committed stream gives events")
+            }
         };
         hear(&mut self.call, self.index, &event, now());
         let ends = event == StreamEvent::End;

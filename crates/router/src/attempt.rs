@@ -1,5 +1,6 @@
 //! The upstream side of attempts: what comes back, as one stream of events each.
 
+use crate::validation::Judgement;
 use crate::withheld::Withheld;
 use evenkeel_core::{
     Accumulator, ChatResponse, Class, Failure, Provider, ProviderCall, StreamEvent,
@@ -19,6 +20,8 @@ pub(crate) enum Upstream {
     Event(StreamEvent),
     /// The whole answer.
     Whole(Box<ChatResponse>),
+    /// What the role's validators made of the whole answer.
+    Validated(Arc<ChatResponse>, Judgement),
     /// The end of it.
     Failed(Failure),
 }
@@ -82,6 +85,18 @@ impl Slot {
             held: Vec::new(),
             withheld: withholds.then(Withheld::default),
         }
+    }
+
+    /// An attempt whose whole answer is there and is judged by `judgement`; `held`
+    /// are the events it came as.
+    pub(crate) fn judging(
+        index: usize,
+        judgement: impl Future<Output = Upstream> + Send + 'static,
+        held: Vec<StreamEvent>,
+    ) -> Self {
+        let mut slot = Self::new(index, stream::once(judgement).boxed(), false);
+        slot.held = held;
+        slot
     }
 
     /// What the caller may have of the stream after `event`, added to `out`.

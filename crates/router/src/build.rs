@@ -11,12 +11,14 @@ use crate::router::{Inner, Router};
 use crate::rung::{Measure, Rung, limits};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
+use crate::validation::{Blocking, Validation};
 use arc_swap::ArcSwap;
 use evenkeel_breaker::{
     Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
 };
 use evenkeel_core::{
     Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock, TicketStore,
+    Validator,
 };
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
 use evenkeel_prompts::{Calibration, ModelCounter, PromptSet};
@@ -52,6 +54,9 @@ pub enum BuildError {
     /// A role that keeps calls, and nowhere to keep them.
     #[error("role `{0}` keeps calls that nobody could answer, and no ticket store was given")]
     NoTicketStore(String),
+    /// A validator for a role that is not configured.
+    #[error("a validator was given for role `{0}`, which is not configured")]
+    UnknownRole(String),
     /// A task that orders a model which its role does not have.
     #[error("role `{role}`, task `{task}`: `{model}` is not in the role's roster")]
     UnknownTaskModel {
@@ -103,6 +108,7 @@ pub struct RouterBuilder<'a> {
     clock: Arc<dyn Clock>,
     prompts: PromptSet,
     tickets: Tickets,
+    validators: BTreeMap<String, Vec<Arc<dyn Validator>>>,
     seed: u64,
 }
 
@@ -126,6 +132,7 @@ impl<'a> RouterBuilder<'a> {
             clock: Arc::new(SystemClock),
             prompts: PromptSet::default(),
             tickets: Tickets::None,
+            validators: BTreeMap::new(),
             seed: 0,
         }
     }
@@ -160,6 +167,15 @@ impl<'a> RouterBuilder<'a> {
     /// The roles' prompts; none by default.
     pub fn prompts(mut self, prompts: PromptSet) -> Self {
         self.prompts = prompts;
+        self
+    }
+
+    /// Judges every whole answer to `role`, after its schema, the validators of
+    /// its policy and those given before. Its streams are held until they are valid, unless
+    /// the policy says `stream_validation = "pass"`.
+    pub fn validator(mut self, role: &str, validator: Arc<dyn Validator>) -> Self {
+        let role = self.validators.entry(role.to_owned()).or_default();
+        role.push(validator);
         self
     }
 
@@ -202,12 +218,14 @@ impl<'a> RouterBuilder<'a> {
             workflows: Arc::default(),
             answers: Arc::default(),
             drills: Arc::new(Drills::default()),
+            blocking: Blocking::default(),
         };
         let mut assembly = Assembly {
             config: self.config,
             providers: self.providers,
             same_endpoints: self.same_endpoints,
             before: None,
+            validators: self.validators,
             around: around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
@@ -268,6 +286,7 @@ impl<'a> RouterBuilder<'a> {
             providers: self.providers,
             same_endpoints: self.same_endpoints,
             before: Some(before),
+            validators: self.validators,
             around: inner.around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
@@ -326,12 +345,17 @@ struct Assembly<'a> {
     before: Option<&'a Generation>,
     around: Surroundings,
     tailoring: Arc<Tailoring>,
+    validators: BTreeMap<String, Vec<Arc<dyn Validator>>>,
     seeds: fastrand::Rng,
     now: Instant,
 }
 
 impl Assembly<'_> {
     fn parts(&mut self) -> Result<Parts, BuildError> {
+        let of_nobody = |role: &&String| !self.config.roles.contains_key(*role);
+        if let Some(role) = self.validators.keys().find(of_nobody) {
+            return Err(BuildError::UnknownRole(role.clone()));
+        }
         let (models, providers) = self.health()?;
         let mut roles = BTreeMap::new();
         for (name, config) in &self.config.roles {
@@ -501,6 +525,15 @@ impl Assembly<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut role = self.unit(name, config.policy.clone(), rungs)?;
+        let own = config.policy.validators.iter().cloned();
+        let own = own.map(|rule| Arc::new(rule) as Arc<dyn Validator>);
+        let given = self.validators.remove(&config.name).unwrap_or_default();
+        let validators: Vec<_> = own.chain(given).collect();
+        role.validation = Validation::new(
+            validators,
+            config.policy.validator_timeout,
+            self.around.blocking.clone(),
+        );
         for (task, policy) in &config.policy.tasks {
             let apart = self.apart(config, &role, task, policy)?;
             let policy = policy.clone();
@@ -570,6 +603,7 @@ impl Assembly<'_> {
             .collect::<Result<_, _>>()?;
         let mut unit = self.unit(role.name.clone(), own, rungs)?;
         unit.task = Some(Arc::from(task));
+        unit.validation = role.validation.clone();
         Ok(Some(Arc::new(unit)))
     }
 

@@ -8,6 +8,7 @@ use evenkeel_core::{
     Accumulator, ChatResponse, Class, Failure, Meta, ProviderCall, StreamEvent, events_of,
 };
 use evenkeel_roster::OnContentFilter;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
@@ -34,6 +35,16 @@ pub(crate) enum Winning {
     /// A whole answer that is to be delivered as the stream it came as.
     Held(Vec<StreamEvent>),
 }
+
+/// A whole answer, and the events it came as where the caller is to have them.
+struct Complete {
+    response: ChatResponse,
+    held: Vec<StreamEvent>,
+}
+
+/// What refuses an answer that says nothing, and one that breaks its schema.
+const EMPTY: &str = "empty";
+const SCHEMA: &str = "schema";
 
 /// Drives a call until an attempt wins or nothing is left. Dropping the
 /// future cancels every attempt.
@@ -139,13 +150,29 @@ fn take(
     match event {
         Upstream::Failed(failure) => {
             drop(open.take(index));
+            if failure.class == Class::Semantic {
+                call.quality_rejected(index, Arc::from(EMPTY), now);
+            }
             call.failed(index, failure, now);
             None
         }
         Upstream::Whole(response) => {
             drop(open.take(index));
-            judge(call, open, index, *response, now)
-                .map(|(meta, response)| (meta, Winning::Whole(Box::new(response))))
+            let answer = Complete {
+                response: *response,
+                held: Vec::new(),
+            };
+            judge(call, open, mode, index, answer, now)
+        }
+        Upstream::Validated(response, judgement) => {
+            let held = open.take(index)?.held;
+            let text = response.plain_text();
+            if !call.passes(index, judgement, &text, now) {
+                return None;
+            }
+            let response = Arc::unwrap_or_clone(response);
+            let answer = Complete { response, held };
+            Some(win(call, open, mode, index, answer, now))
         }
         Upstream::Event(StreamEvent::End) => {
             let mut slot = open.take(index)?;
@@ -157,18 +184,8 @@ fn take(
                     return None;
                 }
             };
-            let mut held = slot.held;
-            let (meta, response) = judge(call, open, index, response, now)?;
-            Some(match mode {
-                Mode::Whole => (meta, Winning::Whole(Box::new(response))),
-                Mode::Stream => {
-                    if call.is_translated(index) {
-                        held = events_of(&response);
-                    }
-                    held.push(StreamEvent::End);
-                    (meta, Winning::Held(held))
-                }
-            })
+            let held = slot.held;
+            judge(call, open, mode, index, Complete { response, held }, now)
         }
         Upstream::Event(event) => {
             hear(call, index, &event, now);
@@ -231,30 +248,75 @@ fn commit(call: &mut Call, open: &mut Open, index: usize, now: Instant) -> Optio
     Some((meta, Winning::Stream(Box::new(slot))))
 }
 
-/// A complete answer: it wins if it is valid, else the attempt has failed.
+/// A complete answer: it wins if it is valid, else the attempt has failed. Where
+/// the role has validators, theirs is the verdict, and comes as an event of the attempt.
 fn judge(
     call: &mut Call,
     open: &mut Open,
+    mode: Mode,
     index: usize,
-    response: ChatResponse,
+    answer: Complete,
     now: Instant,
-) -> Option<(Meta, ChatResponse)> {
+) -> Option<(Meta, Winning)> {
+    let Complete { response, held } = answer;
     if let Some(usage) = response.usage {
         call.used(index, usage);
     }
-    let read = call.read(index, response);
-    let read = read.and_then(|response| verify(call, &response).map(|()| response));
+    let mut gate = SCHEMA;
+    let read = call.read(index, response).and_then(|response| {
+        gate = EMPTY;
+        verify(call, &response).map(|()| response)
+    });
     let response = match read {
         Ok(response) => response,
         Err(failure) => {
+            if failure.class == Class::Semantic {
+                call.quality_rejected(index, Arc::from(gate), now);
+            }
             call.failed(index, failure, now);
             return None;
         }
     };
+    if let Some(validation) = call.validation().cloned() {
+        let response = Arc::new(response);
+        let judged = call.is_judged(index, response.clone(), now);
+        let verdict = async move { Upstream::Validated(response, validation.judge(judged).await) };
+        open.add(Slot::judging(index, verdict, held));
+        return None;
+    }
+    Some(win(
+        call,
+        open,
+        mode,
+        index,
+        Complete { response, held },
+        now,
+    ))
+}
+
+/// The attempt wins with a whole answer that is valid.
+fn win(
+    call: &mut Call,
+    open: &mut Open,
+    mode: Mode,
+    index: usize,
+    answer: Complete,
+    now: Instant,
+) -> (Meta, Winning) {
+    let Complete { response, mut held } = answer;
     let mut meta = call.won(index, now);
     close_losers(call, open);
     call.completed(index, &mut meta, now);
-    Some((meta, response))
+    match mode {
+        Mode::Whole => (meta, Winning::Whole(Box::new(response))),
+        Mode::Stream => {
+            if call.is_translated(index) {
+                held = events_of(&response);
+            }
+            held.push(StreamEvent::End);
+            (meta, Winning::Held(held))
+        }
+    }
 }
 
 /// A filtered answer is passed on as it is, unless the role says `next`.

@@ -75,7 +75,9 @@ impl Loser {
                 // First: a stream that is always ready must not hold it off.
                 () = sleep_until(until) => break false,
                 event = slot.events.next() => match or_broken(event) {
-                    Upstream::Whole(_) | Upstream::Event(StreamEvent::End) => break true,
+                    Upstream::Whole(_)
+                    | Upstream::Validated(..)
+                    | Upstream::Event(StreamEvent::End) => break true,
                     Upstream::Event(event) => {
                         if event.is_content() && self.measure == Measure::FirstToken {
                             break true;

@@ -30,6 +30,7 @@ mod surroundings;
 mod tailor;
 mod takeover;
 mod tickets;
+mod validation;
 mod withheld;
 mod workflows;
 

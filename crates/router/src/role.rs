@@ -6,6 +6,7 @@ use crate::pin::Pin;
 use crate::rung::{At, Leaving, Measure, Rung, locked};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
+use crate::validation::Validation;
 use evenkeel_breaker::HedgeBudget;
 use evenkeel_core::{CallId, EventKind, Refusal, RestorationReason, SubstitutionReason};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
@@ -28,6 +29,8 @@ pub(crate) struct Role {
     pub(crate) policy: RolePolicy,
     pub(crate) rungs: Vec<Rung>,
     pub(crate) tailoring: Arc<Tailoring>,
+    /// What judges its answers beyond wire format and schema.
+    pub(crate) validation: Validation,
     pub(crate) word: Arc<RoleWord>,
     /// The rung that an operator holds it on.
     pub(crate) pin: Arc<Pin>,
@@ -66,6 +69,7 @@ impl Role {
             policy,
             rungs,
             tailoring,
+            validation: Validation::default(),
             word: Arc::new(RoleWord::new(0)),
             pin: Arc::default(),
             hedges: Arc::new(hedges),

@@ -3,6 +3,7 @@
 
 use crate::drill::Drills;
 use crate::feedback::Answers;
+use crate::validation::Blocking;
 use crate::workflows::Workflows;
 use evenkeel_core::{CallId, Clock, Event, EventKind, Observer, TraceContext};
 use jiff::civil::Date;
@@ -19,6 +20,8 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     /// Wakes the prober.
     pub(crate) wake_prober: Arc<Notify>,
+    /// The places for validators that may hold a thread.
+    pub(crate) blocking: Blocking,
     /// Losers kept open to be measured, and the prober; awaited at shutdown.
     pub(crate) tasks: TaskTracker,
     /// Workflow runs that callers may ask after.

@@ -151,14 +151,17 @@ impl Tailored {
     /// The same request after an answer that was not valid: with that answer
     /// and what was wrong with it. None where asking again can't mend it.
     pub(crate) fn repair(&self, error: &AnswerError) -> Option<ChatRequest> {
-        let hint = error.hint()?;
+        Some(self.repair_with(&error.text, error.hint()?))
+    }
+
+    /// The same request after the answer `said`, which `hint` finds fault with.
+    pub(crate) fn repair_with(&self, said: &str, hint: String) -> ChatRequest {
         let mut request = (*self.request).clone();
-        if !error.text.trim().is_empty() {
-            let said = Message::text(Role::Assistant, error.text.clone());
-            request.messages.push(said);
+        if !said.trim().is_empty() {
+            request.messages.push(Message::text(Role::Assistant, said));
         }
         request.messages.push(Message::text(Role::User, hint));
-        Some(request)
+        request
     }
 
     /// The same tailoring of another request.

@@ -12,6 +12,7 @@ mod roster;
 mod server;
 mod task;
 mod tickets;
+mod validators;
 
 use std::collections::BTreeMap;
 

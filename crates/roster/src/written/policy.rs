@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::degraded::read_degraded;
 use super::queue::read_exhausted;
 use super::task::{FirstToken, WrittenTask, read_tasks};
+use super::validators::read_validators;
 use crate::policy::{
-    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, RestorePolicy, RetryPolicy,
-    RolePolicy, Signal, StreamValidation,
+    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnValidatorError, RestorePolicy,
+    RetryPolicy, RolePolicy, Signal, StreamValidation,
 };
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign, locate_any};
 
@@ -134,6 +135,7 @@ pub(crate) fn read_policy<'a>(
     read_judgement(table, &mut written.policy);
     read_roster_rules(table, &mut written.policy);
     read_clocks(table, &mut written.policy);
+    read_validation(table, &mut written.policy);
     read_streams(table, &mut written.policy);
     read_degraded(table, &mut written.policy.degraded);
     let policy = &mut written.policy;
@@ -169,6 +171,22 @@ fn read_judgement(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
     assign(
         &mut policy.on_content_filter,
         table.word("on_content_filter", &filters),
+    );
+}
+
+fn read_validation(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
+    assign(&mut policy.validators, read_validators(table));
+    assign(
+        &mut policy.validator_timeout,
+        table.ms("validator_timeout_ms"),
+    );
+    let ways = [
+        ("fail", OnValidatorError::Fail),
+        ("pass", OnValidatorError::Pass),
+    ];
+    assign(
+        &mut policy.on_validator_error,
+        table.word("on_validator_error", &ways),
     );
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_core::Complexity;
-use evenkeel_roster::{Commit, Dialect, Loaded, Signal, SourceFile, load};
+use evenkeel_roster::{BuiltIn, Commit, Dialect, Loaded, Signal, SourceFile, load};
 
 use crate::folder::{TODAY, env, files_in, fixture, load_text};
 
@@ -242,4 +242,43 @@ order = ['b/m', 'a/m']
     let turned = role.tasks["turned"].order.as_ref().unwrap();
     assert_eq!(turned[0].as_str(), "b/m");
     assert!(role.tasks["turned"].stands_apart());
+}
+
+#[test]
+fn validators_are_read_in_their_order_and_a_roles_own_list_stands_alone() {
+    let text = "=== evenkeel.toml
+providers = { a = { dialect = 'simulated' } }
+[defaults]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+evaluation_window_seconds = 10
+validators = [{ kind = 'refusal' }]
+[agent_roles.shared]
+primary = 'a/m'
+fallbacks = []
+[agent_roles.none]
+primary = 'a/m'
+fallbacks = []
+validators = []
+[agent_roles.own]
+primary = 'a/m'
+fallbacks = []
+validators = [
+  { kind = 'min_length', chars = 7 },
+  { kind = 'regex', pattern = 'x+', must_match = false },
+  { kind = 'json_path', path = '$.n', equals = 1 },
+  { kind = 'json_path', path = '$.n', exists = false },
+]
+";
+    let roles = load_text(text).unwrap().config.roles;
+    let of = |role: &str| roles[role].policy.validators.clone();
+    assert_eq!(of("shared"), [BuiltIn::Refusal]);
+    assert_eq!(of("none"), []);
+    let expected = [
+        BuiltIn::MinLength(7),
+        BuiltIn::regex("x+", false).unwrap(),
+        BuiltIn::json_equals("$.n", 1.into()).unwrap(),
+        BuiltIn::json_exists("$.n", false).unwrap(),
+    ];
+    assert_eq!(of("own"), expected);
 }

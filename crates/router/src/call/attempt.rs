@@ -70,6 +70,8 @@ pub(super) struct Attempt {
     pub(super) ready: Amount,
     /// When it commits at the latest, once some is ready (`commit = "window"`).
     pub(super) window_ends: Option<Instant>,
+    /// Its answer is whole and is being validated.
+    pub(super) judging: bool,
     pub(super) permits: Option<Permits>,
     pub(super) usage: Option<Usage>,
     /// Content that came.

@@ -25,6 +25,17 @@ impl Call {
     /// An attempt failed. Its upstream is closed already.
     pub(crate) fn failed(&mut self, index: usize, failure: Failure, now: Instant) {
         let counts = self.says_of_model(&failure);
+        self.failed_counting(index, failure, counts, now);
+    }
+
+    /// As [`failed`](Self::failed); `counts` says whether the failure is one of its model.
+    pub(super) fn failed_counting(
+        &mut self,
+        index: usize,
+        failure: Failure,
+        counts: bool,
+        now: Instant,
+    ) {
         self.stop_attempt(index, &failure, counts, now);
         let rung = self.attempts[index].rung;
         let hedge_of = self.attempts[index].hedge_of;
@@ -219,10 +230,12 @@ impl Call {
     }
 
     /// A retry goes on with the patience of the attempt it repeats. Where that
-    /// attempt had satisfied it by its first content, the retry has its own.
+    /// attempt had satisfied it, by its first content or by an answer that was
+    /// then judged, the retry has its own.
     fn patience_of_retry(&self, index: usize, rung: usize, now: Instant) -> Patience {
         let attempt = &self.attempts[index];
-        if attempt.first_content.is_some() && self.measure == Measure::FirstToken {
+        let measured = self.measure == Measure::FirstToken && attempt.first_content.is_some();
+        if measured || attempt.judging {
             return self.patience(rung, now);
         }
         attempt.patience

@@ -11,6 +11,7 @@ mod end;
 mod fail;
 mod hedge;
 mod tailored;
+mod validated;
 mod window;
 
 use self::attempt::{Attempt, Patience, Planned, Repeats};
@@ -445,6 +446,7 @@ impl Call {
             first_content: None,
             ready: Amount::default(),
             window_ends: None,
+            judging: false,
             permits: Some(permits),
             usage: None,
             came: Amount::default(),
@@ -575,9 +577,11 @@ impl Call {
         let (t95, _) = limits(&self.role.policy, self.measure);
         for index in 0..self.attempts.len() {
             if self.attempts[index].running {
-                // A caller's very short deadline says nothing about the model's health.
+                // A caller's very short deadline says nothing about the model's health, and a
+                // validator's time nothing at all.
                 let age = now.saturating_duration_since(self.attempts[index].started);
-                self.stop_attempt(index, &failure, age >= t95, now);
+                let counts = age >= t95 && !self.attempts[index].judging;
+                self.stop_attempt(index, &failure, counts, now);
                 self.close(index, None);
             }
         }

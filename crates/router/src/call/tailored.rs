@@ -147,6 +147,13 @@ impl Call {
         Ok(response)
     }
 
+    /// A retry of the attempt tells its model what `hint` finds wrong with its answer.
+    pub(super) fn repair_with(&mut self, index: usize, said: &str, hint: String) {
+        let attempt = &self.attempts[index];
+        let request = attempt.tailored.repair_with(said, hint);
+        self.tailoring.repair[attempt.rung] = Some(request);
+    }
+
     /// Notes what an attempt's model was not told, or did not say, as it was meant.
     pub(crate) fn adapted(&mut self, index: usize, notes: &[String]) {
         let attempt = &mut self.attempts[index];

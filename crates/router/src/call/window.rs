@@ -21,7 +21,8 @@ impl Call {
         let tailored = &self.attempts[index].tailored;
         policy.commit == Commit::Full
             || tailored.turns_answer
-            || (tailored.must_be_valid && policy.stream_validation == StreamValidation::Hold)
+            || ((tailored.must_be_valid || self.validation().is_some())
+                && policy.stream_validation == StreamValidation::Hold)
     }
 
     /// The attempt has an event ready for the caller. True where it commits with that.

@@ -28,5 +28,6 @@ mod tailoring;
 mod tape;
 mod tickets;
 mod trace;
+mod validators;
 mod workflows;
 mod world;

@@ -340,6 +340,9 @@ pub(crate) fn told(trail: &Trail) -> Vec<String> {
         TrailStep::HedgeRefused { rung, reason, .. } => format!("no hedge {rung} {reason}"),
         TrailStep::RetryRefused { rung, .. } => format!("no retry {rung}"),
         TrailStep::Adapted { rung, what } => format!("adapted {rung} {what}"),
+        TrailStep::NotValidated {
+            rung, validator, ..
+        } => format!("no verdict {rung} {validator}"),
         _ => "other".to_owned(),
     };
     trail.steps.iter().map(line).collect()

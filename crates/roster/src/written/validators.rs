@@ -1,0 +1,97 @@
+//! `validators = [ { kind = "…", … } ]`: what judges a role's answers.
+
+use evenkeel_core::Value as Json;
+use evenkeel_document::{TableReader, Value};
+use evenkeel_validators::{BuiltIn, InvalidRule};
+
+/// Reads the list; none where there is none.
+pub(super) fn read_validators(table: &mut TableReader<'_, '_>) -> Option<Vec<BuiltIn>> {
+    let scopes = table.listed_tables("validators")?;
+    let mut validators = Vec::with_capacity(scopes.len());
+    for scope in scopes {
+        let mut own = TableReader::new(scope, table.findings);
+        validators.extend(read_validator(&mut own));
+        own.finish();
+    }
+    Some(validators)
+}
+
+fn read_validator(table: &mut TableReader<'_, '_>) -> Option<BuiltIn> {
+    let kinds = BuiltIn::KINDS.map(|kind| (kind, kind));
+    if !table.has("kind") {
+        missing(table, "kind");
+    }
+    match table.word("kind", &kinds)? {
+        "regex" => {
+            let must_match = table.flag("must_match").unwrap_or(true);
+            let pattern = required(table, "pattern", TableReader::text)?;
+            sound(table, "pattern", BuiltIn::regex(pattern, must_match))
+        }
+        "json_path" => {
+            let exists = table.flag("exists");
+            let equals = read_equals(table);
+            let path = required(table, "path", TableReader::text)?;
+            if equals.is_some() && exists.is_some() {
+                let at = table.place("exists");
+                let message = "stands beside equals: keep one of the two".to_owned();
+                table.findings.error(&at, message, None);
+            }
+            let rule = match equals {
+                Some(value) => BuiltIn::json_equals(path, value),
+                None => BuiltIn::json_exists(path, exists.unwrap_or(true)),
+            };
+            sound(table, "path", rule)
+        }
+        "min_length" => required(table, "chars", TableReader::large_count).map(BuiltIn::MinLength),
+        _ => Some(BuiltIn::Refusal),
+    }
+}
+
+/// A value to compare with: a string, a number, true or false.
+fn read_equals(table: &mut TableReader<'_, '_>) -> Option<Json> {
+    table.know("equals");
+    let entry = table.scope().table.get("equals")?;
+    match &entry.node.value {
+        Value::String(text) => Some(text.as_str().into()),
+        Value::Integer(number) => i64::try_from(*number).ok().map(Json::from),
+        Value::Float(number) => Some((*number).into()),
+        Value::Bool(flag) => Some((*flag).into()),
+        _ => {
+            let at = table.place("equals");
+            let message = "expected a string, a number, true or false".to_owned();
+            table.findings.error(&at, message, None);
+            None
+        }
+    }
+}
+
+fn required<'a, 'f, T>(
+    table: &mut TableReader<'a, 'f>,
+    key: &'static str,
+    read: impl FnOnce(&mut TableReader<'a, 'f>, &'static str) -> Option<T>,
+) -> Option<T> {
+    if !table.has(key) {
+        missing(table, key);
+    }
+    read(table, key)
+}
+
+fn missing(table: &mut TableReader<'_, '_>, key: &str) {
+    let at = table.scope().place.clone();
+    table.findings.error(&at, format!("{key} is missing"), None);
+}
+
+fn sound(
+    table: &mut TableReader<'_, '_>,
+    key: &str,
+    rule: Result<BuiltIn, InvalidRule>,
+) -> Option<BuiltIn> {
+    match rule {
+        Ok(rule) => Some(rule),
+        Err(error) => {
+            let at = table.place(key);
+            table.findings.error(&at, error.to_string(), None);
+            None
+        }
+    }
+}
