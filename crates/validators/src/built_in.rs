@@ -83,6 +83,7 @@ impl BuiltIn {
         let regex = Regex::new(pattern).map_err(|error| {
             let text = error.to_string();
             let last = text.lines().last().unwrap_or_default();
+            let last = last.strip_prefix("error: ").unwrap_or(last);
             InvalidRule(format!("is no regular expression: {last}"))
         })?;
         Ok(Self::Regex(PatternRule { regex, must_match }))

@@ -53,7 +53,7 @@ fn read_equals(table: &mut TableReader<'_, '_>) -> Option<Json> {
     let entry = table.scope().table.get("equals")?;
     match &entry.node.value {
         Value::String(text) => Some(text.as_str().into()),
-        Value::Integer(number) => i64::try_from(*number).ok().map(Json::from),
+        Value::Integer(number) => Some((*number).into()),
         Value::Float(number) => Some((*number).into()),
         Value::Bool(flag) => Some((*flag).into()),
         _ => {
