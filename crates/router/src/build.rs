@@ -322,6 +322,7 @@ impl Inner {
             providers: generation.clients.clone(),
             same_endpoints: HashSet::new(),
             before: None,
+            validators: BTreeMap::new(),
             around: self.around.clone(),
             tailoring: generation.tailoring.clone(),
             seeds: fastrand::Rng::with_seed((self.unit.0)().to_bits()),
