@@ -470,6 +470,43 @@ fn call_event(event: &Event) {
             reason,
             latency_added_ms = ms(*latency_added),
         ),
+        EventKind::HedgeStarted {
+            role,
+            from,
+            to,
+            budgeted,
+        } => tracing::debug!(
+            event = "hedge_started",
+            call,
+            agent.role = %role,
+            from,
+            to,
+            budgeted,
+        ),
+        EventKind::HedgeWon {
+            role,
+            from_model,
+            to_model,
+            reason,
+            ..
+        } => tracing::info!(
+            event = "model_substitution",
+            call,
+            agent.role = %role,
+            model.primary = %from_model,
+            model.fallback = %to_model,
+            substitution.reason = reason,
+            substitution.scope = "request",
+        ),
+        EventKind::CallEnded { .. } => call_ended(event),
+        _ => quality_event(event),
+    }
+}
+
+/// What was made of an answer of one call.
+fn quality_event(event: &Event) {
+    let call = event.call.map(display);
+    match &event.kind {
         EventKind::QualityRejected {
             role,
             task,
@@ -503,35 +540,6 @@ fn call_event(event: &Event) {
             why,
             passed,
         ),
-        EventKind::HedgeStarted {
-            role,
-            from,
-            to,
-            budgeted,
-        } => tracing::debug!(
-            event = "hedge_started",
-            call,
-            agent.role = %role,
-            from,
-            to,
-            budgeted,
-        ),
-        EventKind::HedgeWon {
-            role,
-            from_model,
-            to_model,
-            reason,
-            ..
-        } => tracing::info!(
-            event = "model_substitution",
-            call,
-            agent.role = %role,
-            model.primary = %from_model,
-            model.fallback = %to_model,
-            substitution.reason = reason,
-            substitution.scope = "request",
-        ),
-        EventKind::CallEnded { .. } => call_ended(event),
         _ => {}
     }
 }
