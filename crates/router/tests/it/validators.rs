@@ -296,9 +296,9 @@ async fn invalid_answers_count_on_role_and_model_and_on_no_model() {
     }
     let (_, trail) = stage.ask().await;
     assert_eq!(trail, ["skip 0 quality_gate", "1 failover won"]);
-    let state = stage.router.explain(ROLE).unwrap();
-    assert_eq!(state.rungs[0].semantic.state, "open");
-    assert_eq!(state.rungs[0].health.breaker.state, "closed");
+    let role = stage.router.explain(ROLE).unwrap();
+    assert_eq!(role.rungs[0].semantic.state, "open");
+    assert_eq!(role.rungs[0].health.breaker.state, "closed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,9 +349,9 @@ async fn a_validator_without_a_verdict_sends_the_call_on_and_counts_on_nobody() 
         }
         assert_eq!(stage.without_verdict(), [(why, false); 6]);
         assert_eq!(stage.rejected(), [], "no verdict is no rejection");
-        let state = stage.router.explain(ROLE).unwrap();
-        assert_eq!(state.rungs[0].semantic.state, "closed", "{odd:?}");
-        assert_eq!(state.rungs[0].health.breaker.state, "closed", "{odd:?}");
+        let role = stage.router.explain(ROLE).unwrap();
+        assert_eq!(role.rungs[0].semantic.state, "closed", "{odd:?}");
+        assert_eq!(role.rungs[0].health.breaker.state, "closed", "{odd:?}");
     }
 }
 
@@ -385,8 +385,8 @@ async fn a_deadline_ends_a_call_that_waits_for_a_verdict_and_blames_no_model() {
         assert_eq!((text, began.elapsed()), (None, ms(1_500)));
         assert_eq!(trail, ["0 first timeout"]);
     }
-    let state = stage.router.explain(ROLE).unwrap();
-    assert_eq!(state.rungs[0].health.breaker.state, "closed");
+    let role = stage.router.explain(ROLE).unwrap();
+    assert_eq!(role.rungs[0].health.breaker.state, "closed");
 }
 
 #[tokio::test(start_paused = true)]
