@@ -18,6 +18,7 @@ mod options;
 mod process;
 mod python;
 mod real;
+mod soak;
 mod tidy;
 mod workspace;
 
@@ -55,6 +56,8 @@ enum Task {
     Clients,
     /// Two real models behind the gateway, the official `OpenAI` SDK in front; exit 77 when they can't be installed
     Real(real::Args),
+    /// Hundreds of streams for minutes while faults change every second; exit 1 when anything leaks
+    Soak(soak::Args),
     /// A real model asked for JSON in two ways, and a history too long for it; exit 77 as above
     Fidelity(fidelity::Args),
 }
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(bench),
         Task::Clients => clients::run(),
         Task::Real(args) => real::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
     };
     match outcome {

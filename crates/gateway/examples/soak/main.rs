@@ -1,0 +1,274 @@
+//! Five hundred streams at a time for minutes, over loopback sockets, while what
+//! the upstreams do changes every second; some callers leave in the middle.
+//!
+//! `cargo run --release -p evenkeel-gateway --example soak -- [MINUTES] [STREAMS]`
+//! prints one JSON line and fails where memory grows, a task, a socket or a call is
+//! left over, or a request has not exactly one sound outcome. `cargo xtask soak`
+//! runs it.
+
+mod callers;
+mod faults;
+mod gauge;
+
+use anyhow::{Context, ensure};
+use callers::{Callers, Outcomes};
+use evenkeel::Settings;
+use evenkeel_chaos::{Upstream, UpstreamConfig};
+use evenkeel_core::{Event, EventKind, Observer};
+use evenkeel_gateway::{Limits, Server};
+use gauge::{Gauge, Series};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// When memory has settled: connections and windows are as many as they get.
+const WARM: Duration = Duration::from_secs(60);
+/// Memory may grow by a tenth and this much after that: what an allocator's pages
+/// and a longer list of open connections take.
+const SLACK_BYTES: u64 = 16 * 1024 * 1024;
+/// How long calls in flight may go on when nobody begins one any more.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// Calls and attempts that began and ended.
+#[derive(Debug, Default)]
+struct Counts {
+    calls: [AtomicU64; 2],
+    attempts: [AtomicU64; 2],
+    moves: AtomicU64,
+    breakers: AtomicU64,
+    hedges: AtomicU64,
+}
+
+impl Observer for Counts {
+    fn on(&self, event: &Event) {
+        match event.kind {
+            EventKind::CallStarted { .. } => &self.calls[0],
+            EventKind::CallEnded { .. } => &self.calls[1],
+            EventKind::AttemptStarted { .. } => &self.attempts[0],
+            EventKind::AttemptEnded { .. } => &self.attempts[1],
+            EventKind::ModelSubstitution { .. } | EventKind::ModelRestoration { .. } => &self.moves,
+            EventKind::BreakerTransition { .. } => &self.breakers,
+            EventKind::HedgeStarted { .. } => &self.hedges,
+            _ => return,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Counts {
+    fn pair(counts: &[AtomicU64; 2]) -> [u64; 2] {
+        counts.each_ref().map(|n| n.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut numbers = std::env::args().skip(1);
+    let mut number = |usual: u64| match numbers.next() {
+        Some(text) => text
+            .parse()
+            .with_context(|| format!("`{text}` is no whole number")),
+        None => Ok(usual),
+    };
+    let lasts = Duration::from_secs(60 * number(10)?.max(1));
+    let streams = number(500)?;
+    let at_rest = Gauge::read()?;
+    let counts = Arc::new(Counts::default());
+    let (outcomes, series, in_flight) = run(lasts, streams, counts.clone()).await?;
+    // What has ended may take a moment to be gone.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let left = Gauge::read()?;
+    let report = Report {
+        lasts,
+        streams,
+        outcomes,
+        series,
+        in_flight,
+        at_rest,
+        left,
+        counts: &counts,
+    };
+    write_line(&report.to_json().to_string())?;
+    report.judge()
+}
+
+fn write_line(line: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    writeln!(std::io::stdout().lock(), "{line}")
+}
+
+/// Everything from the first socket to the last. How requests ended, what was
+/// measured meanwhile, and how many calls were still open at the upstreams.
+async fn run(
+    lasts: Duration,
+    streams: u64,
+    counts: Arc<Counts>,
+) -> anyhow::Result<(Outcomes, Series, u64)> {
+    let mut upstreams = BTreeMap::new();
+    for name in faults::UPSTREAMS {
+        let config = UpstreamConfig::named(name)
+            .with_seed(7)
+            .with_behaviour(faults::healthy());
+        upstreams.insert(name, Upstream::start(config).await?);
+    }
+    let settings = settings(&upstreams).await?;
+    let router = settings.router(counts)?;
+    let limits = Limits {
+        drain: DRAIN,
+        ..Limits::default()
+    };
+    let server = Server::bind(&settings.config().server, router.clone(), limits)?;
+    let url = format!("http://{}/v1/chat/completions", server.local_addr()).parse()?;
+    let stop = CancellationToken::new();
+    let mut gateway = JoinSet::new();
+    gateway.spawn(server.run(stop.clone().cancelled_owned()));
+
+    let began = Instant::now();
+    let until = began + lasts;
+    let callers = Callers::new(url, until);
+    let (outcomes, series, ()) = tokio::join!(
+        callers.run(streams),
+        gauge::watch(until),
+        faults::turn(&upstreams, until),
+    );
+    stop.cancel();
+    while gateway.join_next().await.is_some() {}
+    router.shutdown().await;
+    drop(router);
+    let mut in_flight = 0;
+    for upstream in upstreams.into_values() {
+        let idle = upstream.wait_until(|stats| stats.in_flight == 0);
+        let _ = tokio::time::timeout(DRAIN, idle).await;
+        in_flight += upstream.stats().in_flight;
+        upstream.stop().await;
+    }
+    Ok((outcomes, series?, in_flight))
+}
+
+async fn settings(upstreams: &BTreeMap<&str, Upstream>) -> anyhow::Result<Settings> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("evenkeel.toml");
+    let mut text = String::from(SETTINGS);
+    for (name, upstream) in upstreams {
+        let url = upstream.base_url();
+        text += &format!("[providers.{name}]\ndialect = \"openai\"\nbase_url = \"{url}\"\n");
+    }
+    tokio::fs::write(&file, text).await?;
+    Ok(Settings::load(&file)?)
+}
+
+/// Clocks and open times short enough that everything happens many times.
+const SETTINGS: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+[limits]
+max_concurrency = 2000
+[breaker]
+open_ms = 2000
+growth = 1.0
+[agent_roles.chat]
+p95_threshold_ms = 1500
+p99_threshold_ms = 3000
+evaluation_window_seconds = 15
+first_token_ms = 4000
+stall_ms = 1500
+deadline_ms = 20000
+allow_unqualified = true
+restore = { probe_interval_ms = 2000, canary = [0.5], canary_max_ms = 5000, hold_ms = 2000 }
+primary = "north/chat"
+fallbacks = [{ model = "south/chat", rank = 1 }, { model = "east/chat", rank = 2 }]
+"#;
+
+struct Report<'a> {
+    lasts: Duration,
+    streams: u64,
+    outcomes: Outcomes,
+    series: Series,
+    in_flight: u64,
+    at_rest: Gauge,
+    left: Gauge,
+    counts: &'a Counts,
+}
+
+impl Report<'_> {
+    fn to_json(&self) -> serde_json::Value {
+        let warm = self.series.around(WARM.min(self.lasts / 2));
+        let end = self.series.last();
+        let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        json!({
+            "minutes": self.lasts.as_secs() / 60,
+            "streams": self.streams,
+            "requests": self.outcomes.asked,
+            "answered": self.outcomes.answered,
+            "error_events": self.outcomes.error_events,
+            "refused": self.outcomes.refused,
+            "left": self.outcomes.left,
+            "unsound": self.outcomes.unsound.len(),
+            "rss_bytes": { "at_rest": self.at_rest.rss, "warm": warm.rss, "end": end.rss, "most": self.series.most_rss() },
+            "tasks": { "warm": warm.tasks, "end": end.tasks, "left": self.left.tasks },
+            "descriptors": { "at_rest": self.at_rest.descriptors, "warm": warm.descriptors, "end": end.descriptors, "left": self.left.descriptors },
+            "calls": Counts::pair(&self.counts.calls),
+            "attempts": Counts::pair(&self.counts.attempts),
+            "upstream_calls_open": self.in_flight,
+            "moves": load(&self.counts.moves),
+            "breaker_transitions": load(&self.counts.breakers),
+            "hedges": load(&self.counts.hedges),
+        })
+    }
+
+    /// Fails with the first thing that is not as it must be.
+    fn judge(&self) -> anyhow::Result<()> {
+        let outcomes = &self.outcomes;
+        ensure!(
+            outcomes.unsound.is_empty(),
+            "{} requests without a sound outcome, the first: {}",
+            outcomes.unsound.len(),
+            outcomes.unsound[0]
+        );
+        let ended = outcomes.answered + outcomes.error_events + outcomes.refused + outcomes.left;
+        ensure!(
+            ended == outcomes.asked,
+            "{} requests, {ended} outcomes",
+            outcomes.asked
+        );
+        ensure!(outcomes.answered > 0, "nobody was answered");
+        for (what, counts) in [
+            ("calls", &self.counts.calls),
+            ("attempts", &self.counts.attempts),
+        ] {
+            let [began, ended] = Counts::pair(counts);
+            ensure!(began == ended, "{began} {what} began, {ended} ended");
+        }
+        ensure!(
+            self.in_flight == 0,
+            "{} calls are still open at the upstreams",
+            self.in_flight
+        );
+        let warm = self.series.around(WARM.min(self.lasts / 2));
+        let end = self.series.last();
+        let most = warm.rss + warm.rss / 10 + SLACK_BYTES;
+        ensure!(
+            end.rss <= most,
+            "memory grew from {} to {} bytes, past {most}",
+            warm.rss,
+            end.rss
+        );
+        ensure!(
+            self.left.tasks <= self.at_rest.tasks,
+            "{} tasks are left",
+            self.left.tasks
+        );
+        ensure!(
+            self.left.descriptors <= self.at_rest.descriptors,
+            "{} descriptors are open, {} were at the beginning",
+            self.left.descriptors,
+            self.at_rest.descriptors
+        );
+        Ok(())
+    }
+}
