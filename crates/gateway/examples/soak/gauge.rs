@@ -34,7 +34,9 @@ impl Gauge {
             .context("no VmRSS in /proc/self/status")?;
         Ok(Self {
             rss: rss * 1024,
-            tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+            tasks: tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks(),
             descriptors: std::fs::read_dir("/proc/self/fd")?.count(),
         })
     }

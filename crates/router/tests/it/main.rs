@@ -19,6 +19,7 @@ mod notice;
 mod operators;
 mod pass;
 mod queueing;
+mod race;
 mod reload;
 mod restoration;
 mod shelf;
