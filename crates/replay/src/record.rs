@@ -1,7 +1,7 @@
 //! What happened: every request's end, every event, every upstream call.
 
 use evenkeel_chaos::Stats;
-use evenkeel_core::{CallId, Class, Event, EventKind, Meta, ModelId, Observer, Trail};
+use evenkeel_core::{CallId, Class, Event, EventKind, Finish, Meta, ModelId, Observer, Trail};
 use evenkeel_router::{CallError, CallErrorKind};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,7 +15,8 @@ pub enum End {
     Answered,
     /// Without one.
     Refused {
-        /// `exhausted` where no rung of the roster could answer, else `failed`.
+        /// `exhausted` where no rung of the roster could answer, `failed` where one
+        /// failure decided, else `degraded_input`, `queued` or `not_kept`.
         kind: &'static str,
         /// The class of the failure, where there is one.
         class: Option<Class>,
@@ -34,6 +35,9 @@ impl End {
             CallErrorKind::Exhausted(_) => "exhausted",
             CallErrorKind::Failed(_) => "failed",
             CallErrorKind::UnknownRole(_) => "unknown_role",
+            CallErrorKind::DegradedInput { .. } => "degraded_input",
+            CallErrorKind::Queued { .. } => "queued",
+            CallErrorKind::NotKept { .. } => "not_kept",
             _ => "refused",
         };
         Self::Refused {
@@ -70,6 +74,8 @@ impl fmt::Display for End {
 pub struct RequestRecord {
     /// Its place in the order they were asked, from 0.
     pub nth: usize,
+    /// The place of its traffic in the scenario.
+    pub traffic: usize,
     /// When it was asked.
     pub began: Duration,
     /// When its caller got the first content.
@@ -82,6 +88,8 @@ pub struct RequestRecord {
     pub meta: Option<Meta>,
     /// All text its caller got.
     pub text: String,
+    /// Why the answer ended, where there is one.
+    pub finish: Option<Finish>,
     /// Everything that happened to it; empty where the router told of no end of it.
     pub trail: Arc<Trail>,
     /// Ends that the router told of; one, if it is sound.
@@ -108,6 +116,9 @@ pub struct Record {
     pub events: Vec<Told>,
     /// What reached each model, probes included.
     pub upstream: BTreeMap<ModelId, Stats>,
+    /// Calls that the router itself held to be under way when the last had ended: of
+    /// each role, and places taken at each of its models.
+    pub held: Vec<(String, usize)>,
 }
 
 /// Remembers every event.

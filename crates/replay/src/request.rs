@@ -19,7 +19,7 @@ pub(crate) fn request(traffic: &Traffic, nth: usize) -> ChatRequest {
         messages.push(Message::text(Role::Assistant, format!("answer {turn}")));
     }
     let words = padding(traffic.input_tokens / (turns + 1));
-    let mut last = Message::text(Role::User, format!("say something, n{nth}{words}"));
+    let mut last = Message::text(Role::User, format!("say something{words}, n{nth}"));
     if traffic.images {
         last.parts.push(Part::Image(Image {
             url: "data:image/png;base64,iVBORw0KGgo=".to_owned(),

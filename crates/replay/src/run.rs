@@ -4,7 +4,7 @@ use crate::record::{End, Record, RequestRecord, attach_trails};
 use crate::request::{context, request};
 use crate::scenario::{Scenario, Traffic};
 use crate::world::World;
-use evenkeel_core::{Accumulator, Meta, StreamEvent, Trail};
+use evenkeel_core::{Accumulator, Finish, Meta, StreamEvent, Trail};
 use evenkeel_router::{BuildError, Router};
 use futures_util::StreamExt;
 use std::sync::Arc;
@@ -38,11 +38,12 @@ pub async fn run(scenario: &Scenario, world: World) -> Record {
     let began = world.began;
     let changes = World::run_changes(world.providers(), scenario);
     let traffic = run_traffic(scenario, &world.router, began);
-    let (mut requests, ()) = tokio::join!(
+    let ((mut requests, held), ()) = tokio::join!(
         async {
             let requests = traffic.await;
+            let held = held(&world.router);
             sleep(scenario.settle).await;
-            requests
+            (requests, held)
         },
         changes
     );
@@ -56,14 +57,27 @@ pub async fn run(scenario: &Scenario, world: World) -> Record {
         requests,
         events,
         upstream: upstream.collect(),
+        held,
     }
+}
+
+/// What the router holds to be under way.
+fn held(router: &Router) -> Vec<(String, usize)> {
+    let mut held = Vec::new();
+    for role in router.state().roles {
+        for rung in &role.rungs {
+            held.push((format!("{} at {}", role.role, rung.model), rung.health.in_use));
+        }
+        held.push((role.role, role.in_flight));
+    }
+    held
 }
 
 /// Everybody who asks, until all have ended.
 async fn run_traffic(scenario: &Scenario, router: &Router, began: Instant) -> Vec<RequestRecord> {
     let numbers = Arc::new(AtomicUsize::new(0));
     let mut callers = JoinSet::new();
-    for traffic in &scenario.traffic {
+    for (place, traffic) in scenario.traffic.iter().enumerate() {
         let shared = Arc::new(traffic.clone());
         match traffic.callers {
             Some(together) => {
@@ -71,6 +85,7 @@ async fn run_traffic(scenario: &Scenario, router: &Router, began: Instant) -> Ve
                 for _ in 0..together {
                     let caller = Caller {
                         router: router.clone(),
+                        place,
                         traffic: shared.clone(),
                         numbers: numbers.clone(),
                         began,
@@ -82,6 +97,7 @@ async fn run_traffic(scenario: &Scenario, router: &Router, began: Instant) -> Ve
                 for nth in 0..traffic.count {
                     let caller = Caller {
                         router: router.clone(),
+                        place,
                         traffic: shared.clone(),
                         numbers: numbers.clone(),
                         began,
@@ -101,6 +117,8 @@ async fn run_traffic(scenario: &Scenario, router: &Router, began: Instant) -> Ve
 /// Somebody who asks.
 struct Caller {
     router: Router,
+    /// The place of its traffic in the scenario.
+    place: usize,
     traffic: Arc<Traffic>,
     /// The next request's number.
     numbers: Arc<AtomicUsize>,
@@ -113,6 +131,7 @@ struct Got {
     first_token: Option<Duration>,
     meta: Option<Meta>,
     text: String,
+    finish: Option<Finish>,
 }
 
 impl Caller {
@@ -138,12 +157,14 @@ impl Caller {
         };
         RequestRecord {
             nth,
+            traffic: self.place,
             began: asked.duration_since(self.began),
             first_token: got.first_token,
             ended: asked.elapsed(),
             end,
             meta: got.meta,
             text: got.text,
+            finish: got.finish,
             trail: Arc::new(Trail::default()),
             ends_told: 0,
         }
@@ -163,6 +184,7 @@ impl Caller {
             Ok(answer) => {
                 got.meta = Some(answer.meta);
                 got.text = answer.response.plain_text();
+                got.finish = Some(answer.response.finish);
                 End::Answered
             }
             Err(error) => End::refused(&error),
@@ -199,6 +221,7 @@ impl Caller {
         }
         if let Ok(response) = sum.finish() {
             got.text = response.plain_text();
+            got.finish = Some(response.finish);
         }
         // A stream that just ends is what the router promises never to give.
         end.unwrap_or(End::Broke(evenkeel_core::Class::Malformed))

@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod messages;
+mod random;
 mod scenarios;

@@ -39,6 +39,8 @@ impl Call {
         self.stop_attempt(index, &failure, counts, now);
         let rung = self.attempts[index].rung;
         let hedge_of = self.attempts[index].hedge_of;
+        // Also of an attempt that is to be repeated: the retry may yet be refused.
+        self.last_failure = Some(failure.clone());
         if self.any_running() {
             // The race goes on: a hedge is replaced, a first attempt is not.
             if hedge_of.is_some()
@@ -50,17 +52,14 @@ impl Call {
             return;
         }
         if !self.another_may_help(index, &failure) {
-            self.last_failure = Some(failure.clone());
             self.fail(CallErrorKind::Failed(failure), now);
         } else if failure.class == Class::ContextWindow {
             // A larger window first; else the same one again, with more left out.
-            self.last_failure = Some(failure);
             if self.start_next(AttemptKind::Failover, now).is_none() && !self.cut_again(index, now)
             {
                 self.go_on(AttemptKind::Failover, now);
             }
         } else if !self.reword(index, &failure, now) && !self.retry(index, rung, &failure, now) {
-            self.last_failure = Some(failure);
             self.go_on(AttemptKind::Failover, now);
         }
     }

@@ -1,0 +1,160 @@
+//! What must hold of every run, whatever its scenario expects.
+
+mod course;
+mod outcome;
+
+use super::Report;
+use crate::record::{End, Record, RequestRecord};
+use crate::scenario::{Scenario, Traffic};
+use evenkeel_chaos::check_answer;
+use evenkeel_core::{AttemptOutcome, EventKind, Finish};
+use evenkeel_roster::RoleConfig;
+use std::time::Duration;
+
+/// How much later than its deadline a call may end: the grain of timers.
+const GRACE: Duration = Duration::from_millis(50);
+
+pub(super) fn judge(scenario: &Scenario, record: &Record, report: &mut Report) {
+    for request in &record.requests {
+        let Some(case) = Case::of(scenario, request) else {
+            let seen = "a role without configuration".to_owned();
+            report.fail(format!("request {}", request.nth), "a role".to_owned(), seen);
+            continue;
+        };
+        one_outcome(&case, report);
+        in_time(&case, report);
+        course::judge(&case, report);
+        outcome::judge(&case, report);
+        own_and_whole(&case, report);
+    }
+    nothing_left(record, report);
+    alternating(scenario, record, report);
+}
+
+/// One request beside what it was asked by.
+struct Case<'a> {
+    scenario: &'a Scenario,
+    request: &'a RequestRecord,
+    traffic: &'a Traffic,
+    role: &'a RoleConfig,
+    /// The call's own: the role's, or what its caller made of it.
+    deadline: Duration,
+}
+
+impl<'a> Case<'a> {
+    fn of(scenario: &'a Scenario, request: &'a RequestRecord) -> Option<Self> {
+        let traffic = scenario.traffic.get(request.traffic)?;
+        let role = scenario.config.roles.get(&traffic.role)?;
+        let clocks = role.policy.clocks.shortened(traffic.clocks);
+        Some(Self {
+            scenario,
+            request,
+            traffic,
+            role,
+            deadline: clocks.deadline,
+        })
+    }
+
+    /// Reports what does not hold of this request.
+    fn wrong(&self, report: &mut Report, part: &str, expected: &str, seen: String) {
+        let steps = self.request.trail.steps.iter();
+        let steps: Vec<String> = steps.map(crate::scenario::pattern_written).collect();
+        let seen = format!("{seen}\n      {}", steps.join("\n      "));
+        let what = format!("request {}, {part}", self.request.nth);
+        report.fail(what, expected.to_owned(), seen);
+    }
+}
+
+/// Every request has one end, and nothing of it runs on.
+fn one_outcome(case: &Case<'_>, report: &mut Report) {
+    let request = case.request;
+    let ended = |how: fn(&AttemptOutcome) -> bool| {
+        let attempts = request.trail.attempts();
+        attempts.filter(|a| how(&a.outcome)).count()
+    };
+    let winners = ended(|outcome| matches!(outcome, AttemptOutcome::Won));
+    let running = ended(|outcome| matches!(outcome, AttemptOutcome::Running));
+    let wanted = usize::from(request.end == End::Answered);
+    if request.ends_told != 1 || winners != wanted || running > 0 {
+        let seen = format!(
+            "{}: {} ends told, {winners} winners, {running} running",
+            request.end, request.ends_told
+        );
+        case.wrong(report, "ends", "one, with a winner if it is an answer", seen);
+    }
+}
+
+/// No call outlasts its deadline. A caller that reads slowly makes its own time.
+fn in_time(case: &Case<'_>, report: &mut Report) {
+    let request = case.request;
+    if case.traffic.read_pause.is_zero() && request.ended > case.deadline + GRACE {
+        let expected = format!("within {} ms", case.deadline.as_millis());
+        case.wrong(report, "total", &expected, format!("{} ms", request.ended.as_millis()));
+    }
+}
+
+/// A numbered answer that its model ended is the caller's own, whole, once and in order.
+fn own_and_whole(case: &Case<'_>, report: &mut Report) {
+    let request = case.request;
+    if request.finish != Some(Finish::Stop) || !request.text.starts_with("[[") {
+        return;
+    }
+    let Some(meta) = &request.meta else {
+        return;
+    };
+    let mut plans = case.scenario.upstream.iter();
+    let plan = plans.find(|p| p.model == meta.model_id);
+    let tokens = plan.map_or(0, |plan| plan.usual.tokens);
+    if let Err(wrong) = check_answer(&request.text, request.nth as u64, tokens) {
+        case.wrong(report, "text", "the caller's own, whole and in order", wrong.to_string());
+    }
+}
+
+/// Once all is over no call is open anywhere, every place is free, and what began has ended.
+fn nothing_left(record: &Record, report: &mut Report) {
+    let open = record.upstream.iter().map(|(model, stats)| (model.to_string(), stats.in_flight));
+    let held = record.held.iter().map(|(what, n)| (what.clone(), *n as u64));
+    for (what, n) in open.chain(held).filter(|(_, n)| *n > 0) {
+        report.fail(format!("open calls of {what}"), "0".to_owned(), n.to_string());
+    }
+    let count = |is: fn(&EventKind) -> bool| record.events.iter().filter(|t| is(&t.kind)).count();
+    let began = count(|k| matches!(k, EventKind::AttemptStarted { .. }));
+    let ended = count(|k| matches!(k, EventKind::AttemptEnded { .. }));
+    report.check(
+        "attempts that ended".to_owned(),
+        began.to_string(),
+        ended.to_string(),
+        began == ended,
+    );
+}
+
+/// The moves of a role are one chain: each begins where the one before it ended, a
+/// substitution leaves a rung that serves, a restoration goes up to one that was left.
+fn alternating(scenario: &Scenario, record: &Record, report: &mut Report) {
+    for name in scenario.config.roles.keys() {
+        let mut active = 0;
+        let mut left = std::collections::BTreeSet::new();
+        for told in &record.events {
+            let (from, to, sound) = match &told.kind {
+                EventKind::ModelSubstitution { role, from, to, .. } if **role == **name => {
+                    (*from, *to, left.insert(*from))
+                }
+                EventKind::ModelRestoration { role, from, to, .. } if **role == **name => {
+                    let was_left = left.contains(to);
+                    // Whatever lies below the one that serves again is asked like any other.
+                    left.retain(|rung| rung < to);
+                    (*from, *to, was_left && to < from)
+                }
+                _ => continue,
+            };
+            if from != active || to == from || !sound {
+                report.fail(
+                    format!("moves of {name}"),
+                    format!("the next leaves rung {active}, no rung is left twice in a row"),
+                    format!("{from} -> {to} at {} ms", told.at.as_millis()),
+                );
+            }
+            active = to;
+        }
+    }
+}
