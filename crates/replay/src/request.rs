@@ -49,6 +49,7 @@ pub(crate) fn context(traffic: &Traffic, nth: usize) -> CallContext {
         request_id: Some(request_id(nth)),
         session: traffic.session.as_deref().map(Arc::from),
         clocks: traffic.clocks,
+        complexity: traffic.complexity,
         ..CallContext::default()
     }
 }

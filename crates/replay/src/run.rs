@@ -66,7 +66,10 @@ fn held(router: &Router) -> Vec<(String, usize)> {
     let mut held = Vec::new();
     for role in router.state().roles {
         for rung in &role.rungs {
-            held.push((format!("{} at {}", role.role, rung.model), rung.health.in_use));
+            held.push((
+                format!("{} at {}", role.role, rung.model),
+                rung.health.in_use,
+            ));
         }
         held.push((role.role, role.in_flight));
     }

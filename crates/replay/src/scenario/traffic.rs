@@ -1,6 +1,6 @@
 //! Who asks, how often and for what.
 
-use evenkeel_core::ClockOverrides;
+use evenkeel_core::{ClockOverrides, Complexity};
 use evenkeel_document::{Scope, TableReader, nearest};
 use evenkeel_roster::Config;
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub struct Traffic {
     pub images: bool,
     /// `store`: whether the provider is to keep them.
     pub store: bool,
+    /// `complexity` that they declare.
+    pub complexity: Option<Complexity>,
     /// `input_tokens`, roughly, beside a few words.
     pub input_tokens: u32,
     /// `turns`: earlier exchanges that the input is spread over.
@@ -83,6 +85,7 @@ fn read_one(scope: Scope<'_>, outer: &mut TableReader<'_, '_>) -> Traffic {
         ("json_object", Output::JsonObject),
         ("json_schema", Output::JsonSchema),
     ];
+    let complexities = Complexity::ALL.map(|level| (level.as_str(), level));
     let traffic = Traffic {
         role: table.text("role").unwrap_or_default().to_owned(),
         from: table.ms("from_ms").unwrap_or_default(),
@@ -94,6 +97,7 @@ fn read_one(scope: Scope<'_>, outer: &mut TableReader<'_, '_>) -> Traffic {
         tools: table.flag("tools").unwrap_or(false),
         images: table.flag("images").unwrap_or(false),
         store: table.flag("store").unwrap_or(false),
+        complexity: table.word("complexity", &complexities),
         input_tokens: table.count("input_tokens").unwrap_or(0),
         turns: table.count("turns").unwrap_or(0),
         max_output_tokens: table.large_count("max_output_tokens"),

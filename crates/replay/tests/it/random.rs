@@ -2,7 +2,7 @@
 //! run holds.
 
 use evenkeel_chaos::{Behaviour, Fault, Latency};
-use evenkeel_core::{ClockOverrides, ModelId};
+use evenkeel_core::{ClockOverrides, Complexity, ModelId};
 use evenkeel_replay::{Change, Expectations, ModelPlan, Output, Scenario, Traffic, judge, replay};
 use evenkeel_roster::{
     Commit, Config, Dialect, HedgeMode, ModelConfig, OnContentFilter, ProviderConfig, RoleConfig,
@@ -125,30 +125,47 @@ fn policy() -> impl Strategy<Value = RolePolicy> {
     let retries = prop::array::uniform5(0..3_u32);
     let modes = prop_oneof![4 => Just(HedgeMode::Race), 1 => Just(HedgeMode::Switch), 1 => Just(HedgeMode::Off)];
     let commit = prop_oneof![Just(Commit::FirstToken), Just(Commit::Full)];
-    (retries, modes, commit, 0..4_u32, 2_000..30_000_u64, 500..5_000_u64, any::<bool>()).prop_map(
-        |([rate, transient, overloaded, malformed, semantic], mode, commit, burst, deadline, clock, next)| {
-            let mut policy = RolePolicy::new(ms(1_000), ms(2_000), Duration::from_secs(20));
-            policy.retry.rate_limited = rate;
-            policy.retry.transient = transient;
-            policy.retry.overloaded = overloaded;
-            policy.retry.malformed = malformed;
-            policy.retry.semantic = semantic;
-            policy.hedge.mode = mode;
-            policy.hedge.burst = burst;
-            policy.commit = commit;
-            policy.clocks.deadline = ms(deadline);
-            policy.clocks.first_token = ms(clock * 2);
-            policy.clocks.stall = ms(clock);
-            policy.restore.probe_interval = Duration::from_secs(3);
-            policy.restore.canary = vec![0.4];
-            policy.restore.canary_max = Duration::from_secs(10);
-            policy.restore.hold = Duration::from_secs(5);
-            if next {
-                policy.on_content_filter = OnContentFilter::Next;
-            }
-            policy
-        },
+    (
+        retries,
+        modes,
+        commit,
+        0..4_u32,
+        2_000..30_000_u64,
+        500..5_000_u64,
+        any::<bool>(),
     )
+        .prop_map(
+            |(
+                [rate, transient, overloaded, malformed, semantic],
+                mode,
+                commit,
+                burst,
+                deadline,
+                clock,
+                next,
+            )| {
+                let mut policy = RolePolicy::new(ms(1_000), ms(2_000), Duration::from_secs(20));
+                policy.retry.rate_limited = rate;
+                policy.retry.transient = transient;
+                policy.retry.overloaded = overloaded;
+                policy.retry.malformed = malformed;
+                policy.retry.semantic = semantic;
+                policy.hedge.mode = mode;
+                policy.hedge.burst = burst;
+                policy.commit = commit;
+                policy.clocks.deadline = ms(deadline);
+                policy.clocks.first_token = ms(clock * 2);
+                policy.clocks.stall = ms(clock);
+                policy.restore.probe_interval = Duration::from_secs(3);
+                policy.restore.canary = vec![0.4];
+                policy.restore.canary_max = Duration::from_secs(10);
+                policy.restore.hold = Duration::from_secs(5);
+                if next {
+                    policy.on_content_filter = OnContentFilter::Next;
+                }
+                policy
+            },
+        )
 }
 
 prop_compose! {
@@ -164,6 +181,7 @@ prop_compose! {
         turns in 0..4_u32,
         deadline in prop::option::weighted(0.2, 50..4_000_u64),
         leaves_after in prop::option::weighted(0.2, 1..3_000_u64),
+        complexity in prop::option::weighted(0.3, prop::sample::select(Complexity::ALL.to_vec())),
         session in prop::option::weighted(0.3, Just("regular".to_owned())),
     ) -> Traffic {
         Traffic {
@@ -177,6 +195,7 @@ prop_compose! {
             tools,
             images: false,
             store,
+            complexity,
             input_tokens,
             turns,
             max_output_tokens: None,

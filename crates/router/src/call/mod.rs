@@ -373,9 +373,12 @@ impl Call {
         asked
     }
 
-    /// A place at the queued rung is free, and this call's.
+    /// A place at the queued rung is free, and this call's; it is given back where the
+    /// deadline has come too.
     pub(crate) fn place_free(&mut self, place: OwnedSemaphorePermit, now: Instant) {
-        if let Some(planned) = self.leave_queue(now) {
+        if let Some(planned) = self.leave_queue(now)
+            && now < self.deadline
+        {
             self.start_planned(planned, Some(place), now);
         }
     }

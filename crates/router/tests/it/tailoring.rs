@@ -211,6 +211,8 @@ simple = "simple.txt"
 team = "harbour"
 "#;
 
+// C020, C226: what a rung is asked derives from the caller's request and its own needs, never
+// from what another rung was asked.
 #[tokio::test(start_paused = true)]
 async fn each_rung_gets_its_own_prompt_and_the_callers_request_stays_as_it_is() {
     let models = vec![(down(), plain(0)), (always("ok"), plain(1))];
@@ -400,6 +402,7 @@ fn demand(request: &ChatRequest) -> Option<&Value> {
     }
 }
 
+// C226
 #[tokio::test(start_paused = true)]
 async fn each_rung_is_asked_for_the_schema_in_its_own_dialect() {
     let models = vec![

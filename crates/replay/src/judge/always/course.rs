@@ -2,9 +2,7 @@
 
 use super::Case;
 use crate::judge::Report;
-use evenkeel_core::{
-    AttemptKind, AttemptOutcome, AttemptRecord, Class, Failure, Scope, TrailStep,
-};
+use evenkeel_core::{AttemptKind, AttemptOutcome, AttemptRecord, Class, Failure, Scope, TrailStep};
 use evenkeel_roster::RetryPolicy;
 use jiff::civil::Date;
 use std::time::Duration;
@@ -33,7 +31,12 @@ pub(super) fn judge(case: &Case<'_>, report: &mut Report) {
 /// No rung past its last day, below the least capability, or without what the request needs.
 fn allowed(case: &Case<'_>, attempt: &AttemptRecord, report: &mut Report) {
     let Some(rung) = case.role.rungs.get(attempt.rung) else {
-        case.wrong(report, "rung", "one of the roster", attempt.rung.to_string());
+        case.wrong(
+            report,
+            "rung",
+            "one of the roster",
+            attempt.rung.to_string(),
+        );
         return;
     };
     let model = case.scenario.config.models.get(&rung.model);
@@ -42,9 +45,14 @@ fn allowed(case: &Case<'_>, attempt: &AttemptRecord, report: &mut Report) {
         let seen = format!("{} after its last day", rung.model);
         case.wrong(report, "models asked", "none past its end of life", seen);
     }
-    if rung.capability_score < case.role.policy.min_capability_score {
+    if rung.capability_score < case.least_capability() {
         let seen = format!("{} of {}", rung.model, rung.capability_score);
-        case.wrong(report, "models asked", "none below the least capability", seen);
+        case.wrong(
+            report,
+            "models asked",
+            "none below the least capability",
+            seen,
+        );
     }
     let lacks = |has: Option<bool>, needed: bool| needed && has == Some(false);
     let incapable = model.is_some_and(|m| {
@@ -52,7 +60,12 @@ fn allowed(case: &Case<'_>, attempt: &AttemptRecord, report: &mut Report) {
     });
     if incapable {
         let seen = rung.model.to_string();
-        case.wrong(report, "models asked", "none that lacks what is needed", seen);
+        case.wrong(
+            report,
+            "models asked",
+            "none that lacks what is needed",
+            seen,
+        );
     }
     if attempt.started >= case.deadline {
         let seen = format!("one at {} ms", attempt.started.as_millis());
@@ -73,7 +86,12 @@ fn counted(case: &Case<'_>, attempt: &AttemptRecord, before: &[Placed<'_>], repo
     if attempt.kind != AttemptKind::Retry {
         if of_rung().next().is_some() {
             let seen = format!("rung {} twice", attempt.rung);
-            case.wrong(report, "attempts", "each rung once beside its retries", seen);
+            case.wrong(
+                report,
+                "attempts",
+                "each rung once beside its retries",
+                seen,
+            );
         }
         return;
     }
@@ -157,7 +175,15 @@ fn caused(
         wide && a.model.provider() == provider && ended(a)
     });
     if let Some(shared) = shared {
-        let seen = format!("{} after {} at {}", attempt.model, shared.outcome, shared.model);
-        case.wrong(report, "providers", "none asked on after a failure of all it has", seen);
+        let seen = format!(
+            "{} after {} at {}",
+            attempt.model, shared.outcome, shared.model
+        );
+        case.wrong(
+            report,
+            "providers",
+            "none asked on after a failure of all it has",
+            seen,
+        );
     }
 }

@@ -9,6 +9,7 @@ use crate::scenario::{Scenario, Traffic};
 use evenkeel_chaos::check_answer;
 use evenkeel_core::{AttemptOutcome, EventKind, Finish};
 use evenkeel_roster::RoleConfig;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How much later than its deadline a call may end: the grain of timers.
@@ -18,7 +19,11 @@ pub(super) fn judge(scenario: &Scenario, record: &Record, report: &mut Report) {
     for request in &record.requests {
         let Some(case) = Case::of(scenario, request) else {
             let seen = "a role without configuration".to_owned();
-            report.fail(format!("request {}", request.nth), "a role".to_owned(), seen);
+            report.fail(
+                format!("request {}", request.nth),
+                "a role".to_owned(),
+                seen,
+            );
             continue;
         };
         one_outcome(&case, report);
@@ -55,6 +60,13 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// The least capability of a model that may be asked.
+    fn least_capability(&self) -> f64 {
+        let policy = &self.role.policy;
+        let declared = self.traffic.complexity.map(|c| policy.complexity.least(c));
+        policy.min_capability_score.max(declared.unwrap_or(0.0))
+    }
+
     /// Reports what does not hold of this request.
     fn wrong(&self, report: &mut Report, part: &str, expected: &str, seen: String) {
         let steps = self.request.trail.steps.iter();
@@ -80,7 +92,12 @@ fn one_outcome(case: &Case<'_>, report: &mut Report) {
             "{}: {} ends told, {winners} winners, {running} running",
             request.end, request.ends_told
         );
-        case.wrong(report, "ends", "one, with a winner if it is an answer", seen);
+        case.wrong(
+            report,
+            "ends",
+            "one, with a winner if it is an answer",
+            seen,
+        );
     }
 }
 
@@ -89,7 +106,12 @@ fn in_time(case: &Case<'_>, report: &mut Report) {
     let request = case.request;
     if case.traffic.read_pause.is_zero() && request.ended > case.deadline + GRACE {
         let expected = format!("within {} ms", case.deadline.as_millis());
-        case.wrong(report, "total", &expected, format!("{} ms", request.ended.as_millis()));
+        case.wrong(
+            report,
+            "total",
+            &expected,
+            format!("{} ms", request.ended.as_millis()),
+        );
     }
 }
 
@@ -106,16 +128,31 @@ fn own_and_whole(case: &Case<'_>, report: &mut Report) {
     let plan = plans.find(|p| p.model == meta.model_id);
     let tokens = plan.map_or(0, |plan| plan.usual.tokens);
     if let Err(wrong) = check_answer(&request.text, request.nth as u64, tokens) {
-        case.wrong(report, "text", "the caller's own, whole and in order", wrong.to_string());
+        case.wrong(
+            report,
+            "text",
+            "the caller's own, whole and in order",
+            wrong.to_string(),
+        );
     }
 }
 
 /// Once all is over no call is open anywhere, every place is free, and what began has ended.
 fn nothing_left(record: &Record, report: &mut Report) {
-    let open = record.upstream.iter().map(|(model, stats)| (model.to_string(), stats.in_flight));
-    let held = record.held.iter().map(|(what, n)| (what.clone(), *n as u64));
+    let open = record
+        .upstream
+        .iter()
+        .map(|(model, stats)| (model.to_string(), stats.in_flight));
+    let held = record
+        .held
+        .iter()
+        .map(|(what, n)| (what.clone(), *n as u64));
     for (what, n) in open.chain(held).filter(|(_, n)| *n > 0) {
-        report.fail(format!("open calls of {what}"), "0".to_owned(), n.to_string());
+        report.fail(
+            format!("open calls of {what}"),
+            "0".to_owned(),
+            n.to_string(),
+        );
     }
     let count = |is: fn(&EventKind) -> bool| record.events.iter().filter(|t| is(&t.kind)).count();
     let began = count(|k| matches!(k, EventKind::AttemptStarted { .. }));
@@ -128,18 +165,28 @@ fn nothing_left(record: &Record, report: &mut Report) {
     );
 }
 
-/// The moves of a role are one chain: each begins where the one before it ended, a
+/// The moves of a role (those of its tasks are their own) are one chain: each begins where the one before it ended, a
 /// substitution leaves a rung that serves, a restoration goes up to one that was left.
 fn alternating(scenario: &Scenario, record: &Record, report: &mut Report) {
     for name in scenario.config.roles.keys() {
         let mut active = 0;
-        let mut left = std::collections::BTreeSet::new();
+        let mut left = BTreeSet::new();
         for told in &record.events {
             let (from, to, sound) = match &told.kind {
-                EventKind::ModelSubstitution { role, from, to, .. } if **role == **name => {
-                    (*from, *to, left.insert(*from))
-                }
-                EventKind::ModelRestoration { role, from, to, .. } if **role == **name => {
+                EventKind::ModelSubstitution {
+                    role,
+                    task: None,
+                    from,
+                    to,
+                    ..
+                } if **role == **name => (*from, *to, left.insert(*from)),
+                EventKind::ModelRestoration {
+                    role,
+                    task: None,
+                    from,
+                    to,
+                    ..
+                } if **role == **name => {
                     let was_left = left.contains(to);
                     // Whatever lies below the one that serves again is asked like any other.
                     left.retain(|rung| rung < to);

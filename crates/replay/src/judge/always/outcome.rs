@@ -20,13 +20,23 @@ pub(super) fn judge(case: &Case<'_>, report: &mut Report) {
             });
             if !broke {
                 let seen = request.end.to_string();
-                case.wrong(report, "end", "the failure of an attempt that had begun to answer", seen);
+                case.wrong(
+                    report,
+                    "end",
+                    "the failure of an attempt that had begun to answer",
+                    seen,
+                );
             }
         }
         End::Left => {
             let by_itself = |a: &AttemptRecord| matches!(a.outcome, AttemptOutcome::Won);
             if trail.attempts().any(by_itself) {
-                case.wrong(report, "end", "no winner of a call that was left", "one".to_owned());
+                case.wrong(
+                    report,
+                    "end",
+                    "no winner of a call that was left",
+                    "one".to_owned(),
+                );
             }
         }
         End::Refused { kind, class, .. } if matches!(*kind, "failed" | "exhausted") => {
@@ -51,7 +61,10 @@ fn answered(case: &Case<'_>, report: &mut Report) {
         return; // said of its ends
     };
     // A stream's meta is of its commit, and what went on from a joint came after it.
-    let committed = trail.attempts().filter(|a| a.started <= meta.latency_added).count();
+    let committed = trail
+        .attempts()
+        .filter(|a| a.started <= meta.latency_added)
+        .count();
     let resumed = case.traffic.stream && winner.model != meta.model_id;
     let sound = resumed
         || (winner.rung == meta.rung
@@ -62,7 +75,12 @@ fn answered(case: &Case<'_>, report: &mut Report) {
             && meta.degraded == (meta.rung > 0)
             && meta.fallback_reason.is_some() == (meta.rung > 0));
     if !sound {
-        case.wrong(report, "meta", "what the trail says of its winner", format!("{meta:?}"));
+        case.wrong(
+            report,
+            "meta",
+            "what the trail says of its winner",
+            format!("{meta:?}"),
+        );
     }
 }
 
@@ -109,6 +127,9 @@ impl Derived {
         let one = case.role.rungs.len() == 1;
         match (ends.values().next(), last) {
             (Some(RungEnd::Failed(_)), Some(failure)) if one => Self::Failed(failure.class),
+            _ if !ends.is_empty() && ends.values().all(RungEnd::is_below) => {
+                Self::Failed(Class::BadRequest)
+            }
             (Some(RungEnd::Refused(refusal)), _) if one => Self::Failed(refused(*refusal)),
             _ if ends.len() == case.role.rungs.len() && ends.values().all(RungEnd::is_overflow) => {
                 Self::Failed(Class::ContextWindow)
@@ -119,6 +140,10 @@ impl Derived {
 }
 
 impl RungEnd {
+    fn is_below(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::BelowCapability { .. }))
+    }
+
     fn is_overflow(&self) -> bool {
         matches!(
             self,
@@ -151,16 +176,13 @@ fn another_may_help(case: &Case<'_>, failure: &Failure) -> bool {
     let accepted = matches!(
         failure.class,
         Class::Transient | Class::Malformed | Class::Semantic
-    ) || (failure.class == Class::Timeout
-        && failure.phase != Some(Phase::Connect));
+    ) || (failure.class == Class::Timeout && failure.phase != Some(Phase::Connect));
     if case.traffic.store && accepted {
         return false;
     }
     match failure.class {
         Class::BadRequest => failure.capability_gap || failure.own_words,
-        Class::ContentFilter => {
-            case.role.policy.on_content_filter == OnContentFilter::Next
-        }
+        Class::ContentFilter => case.role.policy.on_content_filter == OnContentFilter::Next,
         Class::Cancelled => false,
         _ => true,
     }
