@@ -285,7 +285,8 @@ fn config(models: &[Model], policy: RolePolicy) -> Config {
 fn settings() -> TestConfig {
     let usual = TestConfig::default();
     TestConfig {
-        cases: usual.cases,
+        // A case is a whole run of up to seventy calls.
+        cases: usual.cases / 4,
         max_shrink_iters: 400,
         rng_seed: match usual.rng_seed {
             RngSeed::Random => RngSeed::Fixed(5),
