@@ -68,10 +68,11 @@ impl<'a> Case<'a> {
     }
 
     /// Reports what does not hold of this request.
-    fn wrong(&self, report: &mut Report, part: &str, expected: &str, seen: String) {
-        let steps = self.request.trail.steps.iter();
-        let steps: Vec<String> = steps.map(crate::scenario::pattern_written).collect();
-        let seen = format!("{seen}\n      {}", steps.join("\n      "));
+    fn wrong(&self, report: &mut Report, part: &str, expected: &str, mut seen: String) {
+        for step in &self.request.trail.steps {
+            seen.push_str("\n      ");
+            seen.push_str(&crate::scenario::pattern_written(step));
+        }
         let what = format!("request {}, {part}", self.request.nth);
         report.fail(what, expected.to_owned(), seen);
     }
