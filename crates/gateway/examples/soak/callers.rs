@@ -86,7 +86,7 @@ impl Callers {
         while Instant::now() < self.until {
             let nth = self.numbers.fetch_add(1, Ordering::Relaxed);
             outcomes.asked += 1;
-            let patience = if nth % LEAVES == 0 {
+            let patience = if nth.is_multiple_of(LEAVES) {
                 Duration::from_millis(nth * 37 % 2_500)
             } else {
                 PATIENCE

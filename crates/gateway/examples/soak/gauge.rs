@@ -63,7 +63,7 @@ impl Series {
     /// The largest readings within ten seconds of `at`.
     pub(super) fn around(&self, at: Duration) -> Gauge {
         let near = |time: Duration| time.abs_diff(at) <= Duration::from_secs(10);
-        self.largest(|time| near(time))
+        self.largest(near)
     }
 
     /// The largest readings of the last twenty seconds.

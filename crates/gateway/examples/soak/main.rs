@@ -153,11 +153,11 @@ async fn run(
 async fn settings(upstreams: &BTreeMap<&str, Upstream>) -> anyhow::Result<Settings> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("evenkeel.toml");
-    let mut text = String::from(SETTINGS);
-    for (name, upstream) in upstreams {
+    let providers = upstreams.iter().map(|(name, upstream)| {
         let url = upstream.base_url();
-        text += &format!("[providers.{name}]\ndialect = \"openai\"\nbase_url = \"{url}\"\n");
-    }
+        format!("[providers.{name}]\ndialect = \"openai\"\nbase_url = \"{url}\"\n")
+    });
+    let text: String = [SETTINGS.to_owned()].into_iter().chain(providers).collect();
     tokio::fs::write(&file, text).await?;
     Ok(Settings::load(&file)?)
 }
