@@ -58,6 +58,24 @@ pub struct Usage {
     pub reasoning: Option<u64>,
 }
 
+impl Usage {
+    /// The tokens of both. A part that neither told stays unknown.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let both = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cached: both(self.cached, other.cached),
+            cache_write: both(self.cache_write, other.cache_write),
+            reasoning: both(self.reasoning, other.reasoning),
+        }
+    }
+}
+
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatResponse {

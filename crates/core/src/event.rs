@@ -160,8 +160,10 @@ pub enum EventKind {
         duration: Duration,
         /// When its first content came, from its start.
         first_token: Option<Duration>,
-        /// Tokens, where reported.
+        /// Tokens it took, as in its record.
         usage: Option<Usage>,
+        /// Whether `usage` holds an estimate.
+        usage_estimated: bool,
         /// What it cost; none where the model's prices are not known.
         cost: Option<Cost>,
         /// `ok`, `error`, `abandoned` or `cancelled`.
@@ -357,6 +359,22 @@ pub enum EventKind {
         to_model: ModelId,
         /// `patience_exceeded` or `projected_deadline_miss`.
         reason: &'static str,
+    },
+    /// A stream broke after its commit (once per break, when it is known who goes on).
+    StreamInterrupted {
+        /// The role.
+        role: Arc<str>,
+        /// The rung whose stream broke.
+        from: usize,
+        /// Its model.
+        from_model: ModelId,
+        /// What it broke with.
+        class: Class,
+        /// Tokens of text that the caller had by then, by estimate.
+        sent_tokens: u64,
+        /// The rung that goes on and its model; none where nobody does, and the caller
+        /// gets an error.
+        resumed: Option<(usize, ModelId)>,
     },
     /// A breaker changed its state.
     BreakerTransition {

@@ -47,7 +47,9 @@ pub use crate::ticket::{
     TicketOutcome, TicketState, TicketStore, Wanted,
 };
 pub use crate::tokens::estimated_tokens;
-pub use crate::trail::{AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Trail, TrailStep};
+pub use crate::trail::{
+    AttemptKind, AttemptOutcome, AttemptRecord, Refusal, Spent, Trail, TrailStep,
+};
 pub use crate::validator::{FnValidator, Judged, Validator, ValidatorError, Verdict, validator_fn};
 pub use crate::workflow::{DegradationLevel, WorkflowOutcome};
 

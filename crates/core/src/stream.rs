@@ -1,6 +1,8 @@
 //! Streams in neutral events, and how they add up to a whole answer.
 
-use crate::{ChatResponse, Class, Extra, Failure, Finish, Part, ReasoningPart, ToolCall, Usage};
+use crate::{
+    ChatResponse, Class, Extra, Failure, Finish, Meta, Part, ReasoningPart, ToolCall, Usage,
+};
 use serde_json::{Map, Value};
 
 /// One event of an upstream stream.
@@ -34,6 +36,9 @@ pub enum StreamEvent {
     KeepAlive,
     /// An event that could not be read and was skipped.
     Skipped,
+    /// Another attempt goes on from here, after the one before broke: who it is. What
+    /// follows belongs behind the text so far. Never from an upstream. No progress.
+    Resumed(Box<Meta>),
     /// The answer is complete by its dialect's rules. Always the last event.
     End,
 }
@@ -127,7 +132,7 @@ impl Accumulator {
             StreamEvent::Finish(finish) => self.finish = Some(*finish),
             StreamEvent::Usage(usage) => self.usage = Some(*usage),
             StreamEvent::End => self.ended = true,
-            StreamEvent::KeepAlive | StreamEvent::Skipped => {}
+            StreamEvent::KeepAlive | StreamEvent::Skipped | StreamEvent::Resumed(_) => {}
         }
     }
 

@@ -71,6 +71,22 @@ pub enum TrailStep {
         /// When, since the call began.
         at: Duration,
     },
+    /// An attempt goes on with a stream that broke after its commit.
+    Resumed {
+        /// The attempt that goes on.
+        attempt: usize,
+        /// Its rung.
+        rung: usize,
+        /// The rung whose stream broke.
+        from: usize,
+        /// Whether it was given the text so far to go on from; else it answered afresh
+        /// and has repeated that text exactly.
+        prefilled: bool,
+        /// Tokens of text that the caller had by then, by estimate.
+        sent_tokens: u64,
+        /// When, since the call began.
+        at: Duration,
+    },
     /// What a rung could not be told as asked, or an unreadable event that was skipped.
     Adapted {
         /// Which rung.
@@ -94,6 +110,8 @@ pub enum AttemptKind {
     Failover,
     /// A benched rung, because nothing else was left.
     LastResort,
+    /// To go on with a stream that broke after its commit.
+    Resume,
 }
 
 impl AttemptKind {
@@ -105,6 +123,7 @@ impl AttemptKind {
             Self::Hedge => "hedge",
             Self::Failover => "failover",
             Self::LastResort => "last_resort",
+            Self::Resume => "resume",
         }
     }
 }
@@ -144,10 +163,23 @@ pub struct AttemptRecord {
     pub ended: Option<Duration>,
     /// How it ended.
     pub outcome: AttemptOutcome,
-    /// Tokens, where reported, once it has ended.
+    /// Tokens it took, told when it ends: as reported, or as far as they are known;
+    /// none where it was refused before it can have cost anything.
     pub usage: Option<Usage>,
+    /// Whether `usage` holds an estimate: nothing was reported, or the answer was not
+    /// complete when it was.
+    pub usage_estimated: bool,
     /// What it cost, once it has ended; none where the model's prices are not known.
     pub cost: Option<Cost>,
+}
+
+/// Tokens of a whole call, all attempts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// The sum of what the attempts took.
+    pub usage: Usage,
+    /// Whether it may have been more: an attempt's tokens are estimated, or not told yet.
+    pub at_least: bool,
 }
 
 /// Why a rung was passed over.
@@ -259,7 +291,8 @@ impl TrailStep {
             | Self::Waited { at, .. }
             | Self::HedgeRefused { at, .. }
             | Self::RetryRefused { at, .. }
-            | Self::NotValidated { at, .. } => Some(*at),
+            | Self::NotValidated { at, .. }
+            | Self::Resumed { at, .. } => Some(*at),
             Self::Adapted { .. } => None,
         }
     }
@@ -285,6 +318,7 @@ impl fmt::Display for TrailStep {
             Self::NotValidated {
                 rung, validator, ..
             } => write!(f, "not_validated {rung} {validator}"),
+            Self::Resumed { rung, from, .. } => write!(f, "resumed {rung} for {from}"),
             Self::Adapted { rung, what } => write!(f, "adapted {rung} {what}"),
         }
     }
@@ -329,6 +363,19 @@ impl Trail {
         })
     }
 
+    /// What all attempts took, losers and failures included.
+    pub fn spent(&self) -> Spent {
+        let mut spent = Spent::default();
+        for attempt in self.attempts() {
+            if let Some(usage) = attempt.usage {
+                spent.usage = spent.usage.plus(usage);
+            }
+            spent.at_least |=
+                attempt.usage_estimated || matches!(attempt.outcome, AttemptOutcome::Running);
+        }
+        spent
+    }
+
     /// The record of attempt `index`.
     pub fn attempt_mut(&mut self, index: usize) -> Option<&mut AttemptRecord> {
         self.steps.iter_mut().find_map(|s| match s {
@@ -358,6 +405,7 @@ mod tests {
                 ended: None,
                 outcome,
                 usage: None,
+                usage_estimated: false,
                 cost: None,
             })
         };

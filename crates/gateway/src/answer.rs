@@ -98,6 +98,11 @@ pub(crate) fn put_failure(headers: &mut HeaderMap, role: &str, reason: &str, tra
     headers.insert(ATTEMPTS, HeaderValue::from(trail.attempts().count()));
 }
 
+/// Writes the role that was asked, of an answer of which nothing else is known.
+pub(crate) fn put_role(headers: &mut HeaderMap, role: &str) {
+    put(headers, ROLE, role);
+}
+
 /// Writes the request's id, which every answer carries.
 pub(crate) fn put_request_id(headers: &mut HeaderMap, id: &str) {
     put(headers, REQUEST_ID, id);
@@ -151,6 +156,7 @@ mod tests {
             ended: ended.map(Duration::from_millis),
             outcome: AttemptOutcome::Running,
             usage: None,
+            usage_estimated: false,
             cost: None,
         })
     }

@@ -1,11 +1,11 @@
 //! `POST /v1/chat/completions`.
 
-use crate::answer::{completion, put_failure, put_meta, put_request_id, spent_upstream};
+use crate::answer::{completion, put_failure, put_meta, put_request_id, put_role, spent_upstream};
 use crate::app::App;
 use crate::body;
 use crate::context::{call_context, is_off};
 use crate::error::ApiError;
-use crate::events::{EventBody, Wording};
+use crate::events::{EventBody, Opening, Wording};
 use crate::tickets::client::{Wanted, again, told};
 use crate::trust::{baggage, put_baggage};
 use axum::body::Body;
@@ -19,10 +19,14 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, header};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Bodies from this size on, in bytes, are decoded off the runtime's threads:
 /// a megabyte of JSON takes some milliseconds, in which nothing else would run.
 const LARGE_BODY: usize = 256 * 1024;
+
+/// The `heartbeat_after_ms` of a pass to a model, which has no role: the default.
+const PASS_HEARTBEAT_AFTER: Duration = Duration::from_secs(10);
 
 /// Answers a chat request, whole or as a stream.
 pub(crate) async fn completions(
@@ -177,37 +181,45 @@ impl Call<'_> {
         context: CallContext,
     ) -> Result<Response<Body>, ApiError> {
         let called = now();
-        let router = &self.app.router;
-        let opened = match &self.pass {
-            Some(to) => router.pass_stream(to, asked.request, context).await,
-            None => router.stream(&self.role, asked.request, context).await,
-        };
-        let stream = match opened {
-            Ok(stream) => stream,
-            Err(error) => return self.failed(&error).await,
-        };
-        let meta = stream.meta().clone();
-        let baggage = self.baggage.write(&stream.degradation());
-        let overhead = self.overhead(called, &stream.trail());
         let wording = Wording {
             id: format!("chatcmpl-{}", self.id),
             meta_key: self.app.served().meta_key.clone(),
             include_usage: asked.include_usage,
         };
-        let body = EventBody::new(stream, wording);
-        let mut response = Response::new(Body::new(body));
+        let mut opening = self.open(asked, context);
+        let patience = self.app.router.heartbeat_after(&self.role);
+        let patience = patience.unwrap_or(PASS_HEARTBEAT_AFTER);
+        let stream = match timeout(patience, &mut opening).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return self.failed(&error).await,
+            Err(_) => {
+                let body = EventBody::opening(opening, patience, wording);
+                let mut response = event_stream(body);
+                // Who answers is not known yet.
+                put_role(response.headers_mut(), &self.role);
+                return Ok(response);
+            }
+        };
+        let meta = stream.meta().clone();
+        let baggage = self.baggage.write(&stream.degradation());
+        let overhead = self.overhead(called, &stream.trail());
+        let mut response = event_stream(EventBody::new(stream, wording));
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream; charset=utf-8"),
-        );
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // nginx holds a stream back otherwise.
-        let buffering = HeaderName::from_static("x-accel-buffering");
-        headers.insert(buffering, HeaderValue::from_static("no"));
         put_meta(headers, &meta, overhead);
         put_baggage(headers, baggage);
         Ok(response)
+    }
+
+    /// Asks the role for a stream, on its own legs: its headers may go out first.
+    fn open(&self, asked: ClientRequest, context: CallContext) -> Opening {
+        let router = self.app.router.clone();
+        let (role, pass) = (self.role.clone(), self.pass.clone());
+        Box::pin(async move {
+            match &pass {
+                Some(to) => router.pass_stream(to, asked.request, context).await,
+                None => router.stream(&role, asked.request, context).await,
+            }
+        })
     }
 
     /// The answer to a call that failed; `Err` where it never came to a role.
@@ -238,6 +250,21 @@ impl Call<'_> {
         let upstream = spent_upstream(trail, now - called);
         (now - self.begun).saturating_sub(upstream)
     }
+}
+
+/// An answer of server-sent events.
+fn event_stream(body: EventBody) -> Response<Body> {
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx holds a stream back otherwise.
+    let buffering = HeaderName::from_static("x-accel-buffering");
+    headers.insert(buffering, HeaderValue::from_static("no"));
+    response
 }
 
 fn json_response(body: String) -> Response<Body> {

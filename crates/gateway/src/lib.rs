@@ -10,6 +10,7 @@ mod context;
 mod demand;
 mod error;
 mod events;
+mod heartbeat;
 mod limits;
 mod live;
 mod log;

@@ -438,6 +438,7 @@ fn call_event(event: &Event) {
             duration,
             first_token,
             usage,
+            usage_estimated,
             cost,
             outcome,
             class,
@@ -448,13 +449,15 @@ fn call_event(event: &Event) {
             gen_ai.request.model = %model,
             duration_ms = ms(*duration),
             first_token_ms = first_token.map(ms),
-            gen_ai.usage.input_tokens = usage.map(|usage| usage.input),
-            gen_ai.usage.output_tokens = usage.map(|usage| usage.output),
+            gen_ai.usage.input_tokens = usage.map(|u| u.input),
+            gen_ai.usage.output_tokens = usage.map(|u| u.output),
+            usage.estimated = usage_estimated,
             cost_usd = cost.map(|cost| usd(cost.usd)),
             cost.kind = cost.map(|cost| cost.spent_on.as_str()),
             outcome,
             error.type = class.map(Class::as_str),
         ),
+        EventKind::StreamInterrupted { .. } => stream_interrupted(event),
         EventKind::ModelFallback {
             role,
             primary,
@@ -544,6 +547,31 @@ fn quality_event(event: &Event) {
     }
 }
 
+fn stream_interrupted(event: &Event) {
+    let EventKind::StreamInterrupted {
+        role,
+        from_model,
+        class,
+        sent_tokens,
+        resumed,
+        ..
+    } = &event.kind
+    else {
+        return;
+    };
+    let call = event.call.map(display);
+    tracing::warn!(
+        event = "stream_interrupted",
+        call,
+        agent.role = %role,
+        model.primary = %from_model,
+        model.fallback = resumed.as_ref().map(|(_, model)| display(model)),
+        resumed = resumed.is_some(),
+        sent_tokens,
+        error.type = class.as_str(),
+    );
+}
+
 fn call_ended(event: &Event) {
     let EventKind::CallEnded {
         role,
@@ -551,7 +579,7 @@ fn call_ended(event: &Event) {
         meta,
         class,
         duration,
-        ..
+        trail,
     } = &event.kind
     else {
         return;
@@ -570,6 +598,9 @@ fn call_ended(event: &Event) {
                 evenkeel.attempts = meta.as_ref().map(|m| m.attempts),
                 cost_usd = meta.as_ref().and_then(|m| m.cost_usd).map(usd),
                 added_cost_usd = meta.as_ref().and_then(|m| m.added_cost_usd).map(usd),
+                spent.input_tokens = trail.spent().usage.input,
+                spent.output_tokens = trail.spent().usage.output,
+                spent.at_least = trail.spent().at_least,
                 error.type = class.map(Class::as_str),
             )
         };

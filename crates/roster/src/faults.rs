@@ -80,6 +80,7 @@ impl RolePolicy {
     fn stream_faults(&self, faults: &mut Faults) {
         faults.at_least_one("commit_window.tokens", self.commit_window.tokens);
         faults.span("commit_window.ms", self.commit_window.time);
+        faults.span("heartbeat_after_ms", self.heartbeat_after);
     }
 
     fn share_faults(&self, faults: &mut Faults) {

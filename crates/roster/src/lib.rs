@@ -24,8 +24,8 @@ pub use crate::load::{Loaded, load, load_beside};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::network::{InvalidNetwork, Network};
 pub use crate::policy::{
-    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnValidatorError, PolicyError,
-    RestorePolicy, RetryPolicy, RolePolicy, Signal, StreamValidation,
+    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnStreamBreak, OnValidatorError,
+    PolicyError, RestorePolicy, RetryPolicy, RolePolicy, Signal, StreamValidation,
 };
 pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,

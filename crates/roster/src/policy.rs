@@ -64,6 +64,16 @@ impl Default for CommitWindow {
     }
 }
 
+/// What a break after the commit leads to (`on_stream_break`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnStreamBreak {
+    /// `resume`: another attempt goes on with the text, where there are no tools and no schema.
+    #[default]
+    Resume,
+    /// `fail`: an error event.
+    Fail,
+}
+
 /// What a stream with tools does with their calls (`stream_validation`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StreamValidation {
@@ -260,6 +270,14 @@ pub struct RolePolicy {
     pub commit: Commit,
     /// `commit_window`.
     pub commit_window: CommitWindow,
+    /// `on_stream_break`.
+    pub on_stream_break: OnStreamBreak,
+    /// `resume_max_tokens`: with so many tokens of text sent only a model that takes a
+    /// prefill goes on with a broken stream; others answer afresh and have to repeat them.
+    pub resume_max_tokens: u32,
+    /// `heartbeat_after_ms`: without a commit for so long, the headers of a stream go out,
+    /// and signs of life from then on.
+    pub heartbeat_after: Duration,
     /// `stream_validation`.
     pub stream_validation: StreamValidation,
     /// `connect_ms`, `first_token_ms`, `stall_ms`, `deadline_ms`.
@@ -317,6 +335,9 @@ impl RolePolicy {
             allow_same_provider: false,
             commit: Commit::FirstToken,
             commit_window: CommitWindow::default(),
+            on_stream_break: OnStreamBreak::Resume,
+            resume_max_tokens: 64,
+            heartbeat_after: Duration::from_secs(10),
             stream_validation: StreamValidation::Hold,
             clocks: Clocks {
                 connect: Duration::from_secs(3),

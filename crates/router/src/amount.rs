@@ -17,17 +17,10 @@ pub(crate) struct Amount {
 impl Amount {
     /// Adds an event if it is content.
     pub(crate) fn add(&mut self, event: &StreamEvent) {
-        if let StreamEvent::Delta(delta) = event
-            && event.is_content()
-        {
-            self.add_piece(text_bytes(delta));
+        if event.is_content() {
+            self.events += 1;
+            self.bytes += text_bytes(event) as u64;
         }
-    }
-
-    /// Adds an event that is content, of so many bytes of text.
-    pub(crate) fn add_piece(&mut self, bytes: usize) {
-        self.events += 1;
-        self.bytes += bytes as u64;
     }
 
     /// Tokens: one for each event or for four bytes of text, whichever is more.
@@ -37,7 +30,10 @@ impl Amount {
 }
 
 /// Bytes of text that a piece of content holds.
-pub(crate) fn text_bytes(delta: &Delta) -> usize {
+pub(crate) fn text_bytes(event: &StreamEvent) -> usize {
+    let StreamEvent::Delta(delta) = event else {
+        return 0;
+    };
     match delta {
         Delta::Text(text) | Delta::Refusal(text) => text.len(),
         Delta::Reasoning(piece) => piece.text.len(),

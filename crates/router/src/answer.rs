@@ -2,7 +2,7 @@
 
 use crate::attempt::{Slot, Upstream, or_broken};
 use crate::call::Call;
-use crate::drive::{Winning, Won, hear, now};
+use crate::drive::{Winning, Won, hear, now, upstream};
 use crate::notice::Notice;
 use evenkeel_core::{ChatResponse, DegradationContext, Failure, Meta, StreamEvent, Trail};
 use futures_core::Stream;
@@ -31,12 +31,16 @@ pub struct Answer {
 /// A committed stream: its first events are there, the rest follows.
 ///
 /// It ends with [`StreamEvent::End`], or with one `Err` where the answer broke
-/// off after the commit; it never just ends. The stall clock and the deadline
-/// go on. Dropping it before its end closes the upstream connection.
+/// off after the commit and nobody could go on with it; it never just ends. Where
+/// another attempt goes on there is a [`StreamEvent::Resumed`] at the joint. The stall
+/// clock and the deadline go on. Dropping it before its end closes the upstream
+/// connection.
 pub struct AnswerStream {
     call: Call,
     index: usize,
     meta: Meta,
+    /// What the upstream's event let pass, for the moment in which it is taken.
+    passed: Vec<StreamEvent>,
     ready: VecDeque<StreamEvent>,
     notice: Notice,
     /// None: the whole answer was held and is in `ready`, or the stream is over.
@@ -84,12 +88,20 @@ impl AnswerStream {
             Winning::Whole(_) => unreachable!("a call for a stream is won by a stream"),
         };
         let armed = now();
+        let mut call = won.call;
+        let ready = if rest.is_some() {
+            call.begin_delivery();
+            delivered(&mut call, won.index, ready, armed)
+        } else {
+            ready.into()
+        };
         Self {
-            notice: Notice::of(&won.call),
-            call: won.call,
+            notice: Notice::of(&call),
+            call,
             index: won.index,
             meta: won.meta,
-            ready: ready.into(),
+            passed: Vec::new(),
+            ready,
             rest,
             timer: Box::pin(sleep_until(tokio::time::Instant::from_std(armed))),
             armed,
@@ -97,7 +109,8 @@ impl AnswerStream {
         }
     }
 
-    /// Who answers, and why; after the stream's end also what it cost.
+    /// Who answers, and why: where the stream was resumed, who goes on with it; after
+    /// the stream's end also what it cost.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -112,10 +125,17 @@ impl AnswerStream {
         self.call.trail()
     }
 
-    fn broke(&mut self, failure: Failure) -> Poll<Option<Result<StreamEvent, Failure>>> {
+    /// The upstream broke: another attempt goes on, or the stream is over.
+    ///
+    /// # Errors
+    /// What the caller is told, where nobody goes on.
+    fn broke(&mut self, failure: Failure) -> Result<(), Failure> {
         self.rest = None;
-        self.call.broke(self.index, &failure, &mut self.meta, now());
-        Poll::Ready(Some(Err(failure)))
+        let next = self.call.broke(self.index, failure, &mut self.meta, now());
+        let (attempt, rung) = next?;
+        self.index = attempt;
+        self.rest = Some(Box::new(upstream(&self.call, attempt, rung)));
+        Ok(())
     }
 
     /// Takes what came of the upstream; what the caller may have of it is in `ready`.
@@ -130,7 +150,11 @@ impl AnswerStream {
         hear(&mut self.call, self.index, &event, now());
         let ends = event == StreamEvent::End;
         if let Some(slot) = &mut self.rest {
-            slot.pass(event, &mut self.ready)?;
+            slot.pass(event, &mut self.passed)?;
+        }
+        for event in self.passed.drain(..) {
+            let ready = &mut self.ready;
+            self.call.deliver(self.index, event, ready, now())?;
         }
         if ends {
             self.rest = None;
@@ -162,6 +186,21 @@ impl AnswerStream {
     }
 }
 
+/// What the caller gets of what an attempt held until its commit.
+fn delivered(
+    call: &mut Call,
+    index: usize,
+    held: Vec<StreamEvent>,
+    now: Instant,
+) -> VecDeque<StreamEvent> {
+    let mut ready = VecDeque::with_capacity(held.len());
+    for event in held {
+        call.deliver(index, event, &mut ready, now)
+            .expect("a stream that begins has nothing to go on from");
+    }
+    ready
+}
+
 impl Stream for AnswerStream {
     type Item = Result<StreamEvent, Failure>;
 
@@ -170,6 +209,9 @@ impl Stream for AnswerStream {
         loop {
             if let Some(event) = this.ready.pop_front() {
                 this.handed_out = true;
+                if let StreamEvent::Resumed(meta) = &event {
+                    this.meta.clone_from(meta);
+                }
                 let event = this.notice.before(event, &this.meta, &mut this.ready);
                 return Poll::Ready(Some(Ok(event)));
             }
@@ -177,22 +219,22 @@ impl Stream for AnswerStream {
                 return Poll::Ready(None);
             };
             // First: an upstream that is always ready must not hold the deadline off.
-            if let Some(failure) = this.call.past_deadline(now()) {
-                return this.broke(failure);
-            }
-            if let Poll::Ready(event) = slot.events.as_mut().poll_next(cx) {
-                if let Err(failure) = this.take(or_broken(event)) {
-                    return this.broke(failure);
+            let taken = if let Some(failure) = this.call.past_deadline(now()) {
+                Err(failure)
+            } else if let Poll::Ready(event) = slot.events.as_mut().poll_next(cx) {
+                this.take(or_broken(event))
+            } else {
+                if std::mem::take(&mut this.handed_out) {
+                    this.call.reader_back(this.index, now());
                 }
-                continue;
-            }
-            if std::mem::take(&mut this.handed_out) {
-                this.call.reader_back(this.index, now());
-            }
-            return match this.check_clocks(cx) {
-                Some(failure) => this.broke(failure),
-                None => Poll::Pending,
+                match this.check_clocks(cx) {
+                    Some(failure) => Err(failure),
+                    None => return Poll::Pending,
+                }
             };
+            if let Err(told) = taken.or_else(|failure| this.broke(failure)) {
+                return Poll::Ready(Some(Err(told)));
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The shell around a call's decision: asks providers, sleeps, closes.
 
-use crate::amount::text_bytes;
 use crate::attempt::{Open, Slot, Upstream, ask};
 use crate::call::{Call, Mode, Step};
 use crate::error::CallError;
@@ -104,7 +103,7 @@ async fn moved(moves: &mut Option<watch::Receiver<u64>>) {
 }
 
 /// The upstream of an attempt. Nothing is sent before its first poll.
-fn upstream(call: &Call, attempt: usize, rung: usize) -> Slot {
+pub(crate) fn upstream(call: &Call, attempt: usize, rung: usize) -> Slot {
     let model = &call.role.rungs[rung].model;
     let mut context = call.context.clone();
     context.trace = if model.provider.propagate {
@@ -158,6 +157,7 @@ fn take(
         }
         Upstream::Whole(response) => {
             drop(open.take(index));
+            call.came_whole(index, &response);
             let answer = Complete {
                 response: *response,
                 held: Vec::new(),
@@ -213,9 +213,7 @@ pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Inst
         StreamEvent::Usage(usage) => call.used(index, *usage),
         StreamEvent::Skipped => call.skipped_event(index),
         StreamEvent::Adapted(notes) => call.adapted(index, notes),
-        StreamEvent::Delta(delta) if event.is_content() => {
-            call.content(index, text_bytes(delta), now);
-        }
+        event if event.is_content() => call.content(index, event, now),
         _ => {}
     }
 }
@@ -259,9 +257,6 @@ fn judge(
     now: Instant,
 ) -> Option<(Meta, Winning)> {
     let Complete { response, held } = answer;
-    if let Some(usage) = response.usage {
-        call.used(index, usage);
-    }
     let mut gate = SCHEMA;
     let read = call.read(index, response).and_then(|response| {
         gate = EMPTY;

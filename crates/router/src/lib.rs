@@ -13,6 +13,7 @@ mod explain;
 mod feedback;
 mod generation;
 mod health;
+mod joint;
 mod keep;
 mod mean;
 mod notice;

@@ -11,8 +11,8 @@ use crate::role::Role;
 use crate::router::{Inner, Router};
 use evenkeel_core::{CallContext, ChatRequest, ModelId, Trail};
 use evenkeel_roster::{
-    Config, HedgeMode, OnDegradedInput, OnExhausted, RetryPolicy, RoleConfig, RolePolicy,
-    RungConfig,
+    Config, HedgeMode, OnDegradedInput, OnExhausted, OnStreamBreak, RetryPolicy, RoleConfig,
+    RolePolicy, RungConfig,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +128,7 @@ fn once(policy: RolePolicy) -> RolePolicy {
         on_exhausted: OnExhausted::Error,
         ..policy
     };
+    policy.on_stream_break = OnStreamBreak::Fail;
     policy.hedge.mode = HedgeMode::Off;
     // They name models that this call does not go to.
     policy.tasks.clear();

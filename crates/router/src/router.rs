@@ -19,6 +19,7 @@ use evenkeel_core::{CallContext, ChatRequest, Provider, TicketStore, Trail, Work
 use evenkeel_roster::Config;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Routes calls of roles to the models of their rosters. Cheap to clone; the
@@ -124,6 +125,12 @@ impl Router {
             (Err(error), Some(keep)) => Err(Box::pin(keep.after(error)).await),
             (ended, _) => ended,
         }
+    }
+
+    /// How long a stream of `role` may be without a commit before its caller is to be
+    /// shown a sign of life (`heartbeat_after_ms`). None for an unknown role.
+    pub fn heartbeat_after(&self, role: &str) -> Option<Duration> {
+        Some(self.role(role)?.policy.heartbeat_after)
     }
 
     /// The role, or the task of it, that a call is one of, and what it asks of a rung.

@@ -1,6 +1,6 @@
 //! Clients that leave: their call ends with them.
 
-use crate::gateway::{Gateway, chat, question, upstream};
+use crate::gateway::{Gateway, Setup, chat, question, upstream};
 use evenkeel_chaos::{Behaviour, Fault, Latency, Upstream};
 use serde_json::json;
 use std::time::Duration;
@@ -84,4 +84,57 @@ async fn a_client_that_leaves_in_mid_stream_ends_it_upstream() {
     }
     drop(connection);
     gone(&up).await;
+}
+
+/// Leaves a stream once `seen` has come of it, or at once where that is empty; the
+/// upstream's connection closes and nothing else begins.
+async fn leaves_stream(role: &'static str, behaviour: Behaviour, seen: &str) {
+    let up = upstream("up", behaviour).await;
+    let other = upstream("other", Behaviour::default()).await;
+    let setup = Setup {
+        role,
+        ..Setup::default()
+    };
+    let gateway = Gateway::with(&[&up, &other], setup);
+    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
+    let request = chat(&[], &question(&json!({ "stream": true })));
+    connection.write_all(&request).await.unwrap();
+    let mut got = Vec::new();
+    while !String::from_utf8_lossy(&got).contains(seen) {
+        connection.read_buf(&mut got).await.unwrap();
+    }
+    up.wait_until(|stats| stats.in_flight == 1).await;
+    drop(connection);
+    gone(&up).await;
+    assert_eq!(other.stats().started, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_between_signs_of_life_ends_its_call() {
+    let slow = Behaviour::healthy(Latency::millis(20_000));
+    leaves_stream("heartbeat_after_ms = 20", slow, ": keep-alive").await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_a_held_stream_ends_it_upstream() {
+    let endless = || Behaviour::failing(Fault::Endless).with_inter_token(Duration::from_millis(10));
+    leaves_stream("commit = \"full\"", endless(), "").await;
+    let window = "commit = \"window\"\ncommit_window = { tokens = 100000, ms = 60000 }";
+    leaves_stream(window, endless(), "").await;
+}
+
+/// The attempt that is to go on is the caller's too.
+#[tokio::test]
+async fn a_client_that_leaves_while_another_model_is_to_go_on_ends_that() {
+    let cut = Behaviour::failing(Fault::CutAfter(2));
+    let first = upstream("first", cut).await;
+    let slow = Behaviour::healthy(Latency::millis(20_000));
+    let second = upstream("second", slow).await;
+    let gateway = Gateway::start(&[&first, &second]);
+    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
+    let request = chat(&[], &question(&json!({ "stream": true })));
+    connection.write_all(&request).await.unwrap();
+    second.wait_until(|stats| stats.in_flight == 1).await;
+    drop(connection);
+    gone(&second).await;
 }

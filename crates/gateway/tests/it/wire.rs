@@ -39,10 +39,11 @@ impl Reply {
         error
     }
 
-    /// The data of each server-sent event.
+    /// The data of each server-sent event; comments are none.
     pub(crate) fn events(&self) -> Vec<String> {
         let mut events = Vec::new();
-        for event in self.body.split("\n\n").filter(|e| !e.is_empty()) {
+        let blocks = self.body.split("\n\n");
+        for event in blocks.filter(|e| !e.is_empty() && !e.starts_with(':')) {
             let data = event.strip_prefix("data: ");
             events.push(
                 data.unwrap_or_else(|| panic!("no data line: {event}"))

@@ -8,8 +8,8 @@ use super::queue::read_exhausted;
 use super::task::{FirstToken, WrittenTask, read_tasks};
 use super::validators::read_validators;
 use crate::policy::{
-    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnValidatorError, RestorePolicy,
-    RetryPolicy, RolePolicy, Signal, StreamValidation,
+    Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnStreamBreak, OnValidatorError,
+    RestorePolicy, RetryPolicy, RolePolicy, Signal, StreamValidation,
 };
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign, locate_any};
 
@@ -240,6 +240,19 @@ fn read_streams(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
     assign(&mut policy.commit, table.word("commit", &commits));
     let window = &mut policy.commit_window;
     table.within("commit_window", |t| read_commit_window(t, window));
+    let breaks = [
+        ("resume", OnStreamBreak::Resume),
+        ("fail", OnStreamBreak::Fail),
+    ];
+    assign(
+        &mut policy.on_stream_break,
+        table.word("on_stream_break", &breaks),
+    );
+    assign(
+        &mut policy.resume_max_tokens,
+        table.count("resume_max_tokens"),
+    );
+    assign(&mut policy.heartbeat_after, table.ms("heartbeat_after_ms"));
     let validations = [
         ("hold", StreamValidation::Hold),
         ("pass", StreamValidation::Pass),

@@ -21,7 +21,7 @@ const TRIAL_PATIENCES: u32 = 2;
 
 impl Call {
     /// Whether this call has asked the rung already.
-    fn tried(&self, rung: usize) -> bool {
+    pub(super) fn tried(&self, rung: usize) -> bool {
         self.attempts.iter().any(|a| a.rung == rung)
     }
 
@@ -100,6 +100,11 @@ impl Call {
         refusal.or_else(|| self.provider_failed(rung))
     }
 
+    /// Whether an attempt of that kind asks a rung that this call has asked before.
+    pub(super) fn asks_anew(&self, rung: usize, kind: AttemptKind) -> bool {
+        kind == AttemptKind::Retry || (kind == AttemptKind::Resume && self.tried(rung))
+    }
+
     /// Permits for an attempt, with a place it has queued for if it has. A
     /// retry is not refused by a cooldown: it waited.
     pub(super) fn permits(
@@ -109,7 +114,7 @@ impl Call {
         place: Option<OwnedSemaphorePermit>,
         now: Instant,
     ) -> Result<Permits, Refusal> {
-        let refusal = if kind == AttemptKind::Retry {
+        let refusal = if self.asks_anew(rung, kind) {
             self.would_refuse_retry(rung, now)
         } else {
             self.refusal(rung, now)

@@ -2,7 +2,10 @@
 
 use super::Call;
 use crate::amount::Amount;
-use evenkeel_core::{AttemptOutcome, Class, Cost, Failure, Meta, Phase, Refusal, SpentOn, Usage};
+use evenkeel_core::{
+    AttemptOutcome, ChatResponse, Class, Cost, Failure, Meta, Phase, Refusal, SpentOn, Usage,
+    events_of,
+};
 use std::time::Instant;
 
 /// What one attempt used.
@@ -10,7 +13,17 @@ use std::time::Instant;
 pub(super) struct Spent {
     /// Tokens it is billed for, reported or estimated.
     pub(super) billed: Usage,
+    /// Whether `billed` is estimated: nothing was reported, or not the last word.
+    pub(super) is_estimate: bool,
     pub(super) cost: Option<Cost>,
+}
+
+impl Spent {
+    /// Tokens, where it is billed for any.
+    pub(super) fn told(&self) -> Option<Usage> {
+        let any = self.billed.input > 0 || self.billed.output > 0;
+        any.then_some(self.billed)
+    }
 }
 
 /// Whether the provider of a failed attempt had taken the request and begun to
@@ -36,6 +49,18 @@ fn said_it_all(outcome: &AttemptOutcome) -> bool {
 }
 
 impl Call {
+    /// A whole answer came at once. What it says of its tokens is the last word; where
+    /// it says nothing, its text is counted.
+    pub(crate) fn came_whole(&mut self, index: usize, response: &ChatResponse) {
+        if let Some(usage) = response.usage {
+            self.used(index, usage);
+            return;
+        }
+        for event in events_of(response) {
+            self.attempts[index].came.add(&event);
+        }
+    }
+
     /// What an attempt that ends so used, and what that costs.
     pub(super) fn spent(&self, index: usize, outcome: &AttemptOutcome) -> Spent {
         let (billed, is_estimate) = self.billed(index, outcome);
@@ -45,7 +70,11 @@ impl Call {
             is_estimate,
             spent_on: self.spent_on(index, outcome),
         });
-        Spent { billed, cost }
+        Spent {
+            billed,
+            is_estimate,
+            cost,
+        }
     }
 
     /// Tokens as reported, if the report was the last word; else at least what was
@@ -146,7 +175,7 @@ impl Call {
         let mut added = Some(0.0);
         let spent = self.attempts.iter().map(|attempt| attempt.spent);
         for (other, spent) in spent.enumerate() {
-            let Some(Spent { billed, cost }) = spent else {
+            let Some(Spent { billed, cost, .. }) = spent else {
                 continue;
             };
             meta.cost_is_estimate |= cost.is_some_and(|cost| cost.is_estimate);

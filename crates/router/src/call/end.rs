@@ -17,7 +17,7 @@ impl Call {
         let attempt = &mut self.attempts[index];
         attempt.running = false;
         attempt.spent = Some(spent);
-        let usage = attempt.usage;
+        let (usage, usage_estimated) = (spent.told(), spent.is_estimate);
         attempt.asks_again_at_end = attempt.asks_again.take();
         let (word, class) = match &outcome {
             AttemptOutcome::Won => ("ok", None),
@@ -33,6 +33,7 @@ impl Call {
                 .first_content
                 .map(|at| at.saturating_duration_since(attempt.started)),
             usage,
+            usage_estimated,
             cost: spent.cost,
             outcome: word,
             class,
@@ -40,8 +41,9 @@ impl Call {
         let since = self.since(now);
         if let Some(record) = self.trail.attempt_mut(index) {
             record.ended = Some(since);
-            record.outcome = outcome;
             record.usage = usage;
+            record.usage_estimated = usage_estimated;
+            record.outcome = outcome;
             record.cost = spent.cost;
         }
         self.tell(now, kind);
@@ -85,16 +87,6 @@ impl Call {
         self.end("ok", Some(meta.clone()), None, now);
     }
 
-    /// The winner broke after its commit: the caller gets `failure` as an event.
-    pub(crate) fn broke(&mut self, index: usize, failure: &Failure, meta: &mut Meta, now: Instant) {
-        // A stream that came along until the deadline says nothing about health.
-        let counts = failure.phase != Some(Phase::Deadline) && self.says_of_model(failure);
-        self.stop_attempt(index, failure, counts, now);
-        self.price(index, meta);
-        self.account_answer(meta, false, now);
-        self.end("error", Some(meta.clone()), Some(failure.class), now);
-    }
-
     /// The failure of a committed stream that is still running at the deadline.
     pub(crate) fn past_deadline(&self, now: Instant) -> Option<Failure> {
         let ms = self.clocks.deadline.as_millis();
@@ -119,10 +111,12 @@ impl Call {
         self.wake(now)
     }
 
-    fn meta(&self, index: usize) -> Meta {
+    pub(super) fn meta(&self, index: usize) -> Meta {
         let attempt = &self.attempts[index];
         let rung = &self.role.rungs[attempt.rung];
         let (route, reason) = self.route(index);
+        // One that goes on with a stream has not made it begin later.
+        let begun = self.attempts[self.winner.unwrap_or(index)].started;
         Meta {
             role: self.role.name.to_string(),
             model_id: rung.model.id.clone(),
@@ -135,7 +129,7 @@ impl Call {
             fallback_reason: reason,
             notice: self.role.policy.degraded.notice_of(attempt.rung),
             attempts: self.attempts.len(),
-            latency_added: attempt.started.saturating_duration_since(self.started),
+            latency_added: begun.saturating_duration_since(self.started),
             adapted: attempt.adapted.clone(),
             cost_usd: None,
             added_cost_usd: None,
@@ -148,6 +142,9 @@ impl Call {
         let winner = &self.attempts[index];
         if winner.rung == 0 {
             return (Route::Primary, None);
+        }
+        if let Some(resume) = &self.resume {
+            return (Route::Fallback, Some(resume.reason()));
         }
         let moved = || {
             self.role
@@ -328,7 +325,7 @@ impl Call {
             .min()
     }
 
-    fn end(
+    pub(super) fn end(
         &mut self,
         outcome: &'static str,
         meta: Option<Meta>,

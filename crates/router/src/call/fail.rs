@@ -116,7 +116,7 @@ impl Call {
     }
 
     /// Whether any further attempt, on whichever rung, may mend the failure.
-    fn another_may_help(&self, index: usize, failure: &Failure) -> bool {
+    pub(super) fn another_may_help(&self, index: usize, failure: &Failure) -> bool {
         let accepted = matches!(
             failure.class,
             Class::Transient | Class::Malformed | Class::Semantic

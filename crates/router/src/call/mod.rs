@@ -10,12 +10,13 @@ mod degraded;
 mod end;
 mod fail;
 mod hedge;
+mod resume;
 mod tailored;
 mod validated;
 mod window;
 
 use self::attempt::{Attempt, Patience, Planned, Repeats};
-use crate::amount::Amount;
+use crate::amount::{Amount, text_bytes};
 use crate::demand::Demand;
 use crate::error::CallError;
 use crate::health::Permits;
@@ -26,7 +27,7 @@ use crate::rung::{At, Measure, limits};
 use crate::tailor::Tailored;
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
-    EventKind, Failure, Phase, Refusal, Trail, TrailStep, Usage,
+    EventKind, Failure, Phase, Refusal, StreamEvent, Trail, TrailStep, Usage,
 };
 use jiff::civil::Date;
 use std::collections::VecDeque;
@@ -109,6 +110,10 @@ pub(crate) struct Call {
     tailoring: tailored::ByRung,
     unit: Unit,
     trail: Trail,
+    /// What the caller has of a committed stream.
+    delivered: resume::Delivered,
+    /// Who goes on with it, since it broke.
+    resume: Option<resume::Resume>,
     ended: bool,
 }
 
@@ -167,6 +172,8 @@ impl Call {
             tailoring: tailored::ByRung::new(&request, role.rungs.len()),
             unit,
             trail: Trail::default(),
+            delivered: resume::Delivered::default(),
+            resume: None,
             ended: false,
             clocks,
             request: Arc::new(request),
@@ -428,6 +435,7 @@ impl Call {
         now: Instant,
     ) -> usize {
         let index = self.attempts.len();
+        let anew = self.asks_anew(rung, kind);
         let patience = repeats.map_or_else(|| self.patience(rung, now), |r| r.patience);
         let role = &self.role;
         let place = &role.rungs[rung];
@@ -457,7 +465,7 @@ impl Call {
             adapted: Vec::new(),
             tailored,
         });
-        if kind != AttemptKind::Retry {
+        if !anew {
             place.model.provider.retries.deposit(now);
         }
         let model = place.model.id.clone();
@@ -471,6 +479,7 @@ impl Call {
             ended: None,
             outcome: AttemptOutcome::Running,
             usage: None,
+            usage_estimated: false,
             cost: None,
         }));
         self.adapted(index, &self.attempts[index].tailored.clone().notes);
@@ -514,12 +523,12 @@ impl Call {
         }
     }
 
-    /// Content came, of so many bytes of text.
-    pub(crate) fn content(&mut self, index: usize, bytes: usize, now: Instant) {
+    /// Content came.
+    pub(crate) fn content(&mut self, index: usize, event: &StreamEvent, now: Instant) {
         let attempt = &mut self.attempts[index];
-        attempt.came.add_piece(bytes);
+        attempt.came.add(event);
         if let Some(pace) = attempt.pace.as_mut() {
-            pace.content(bytes, now);
+            pace.content(text_bytes(event), now);
         }
         if attempt.first_content.is_none() {
             attempt.first_content = Some(now);

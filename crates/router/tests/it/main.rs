@@ -22,6 +22,7 @@ mod queueing;
 mod race;
 mod reload;
 mod restoration;
+mod resume;
 mod shelf;
 mod streams;
 mod substitution;

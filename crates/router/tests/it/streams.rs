@@ -3,7 +3,7 @@
 use crate::world::{Plan, ms, steady};
 use evenkeel_chaos::{Behaviour, Fault};
 use evenkeel_core::{Class, Delta, EventKind, Failure, Phase, StreamEvent};
-use evenkeel_roster::{Commit, HedgeMode, Signal};
+use evenkeel_roster::{Commit, HedgeMode, OnStreamBreak, Signal};
 use evenkeel_router::AnswerStream;
 use futures_util::StreamExt;
 use tokio::time::Instant;
@@ -72,7 +72,9 @@ async fn a_break_after_the_commit_is_an_error_and_never_a_clean_end() {
         (Fault::EndAfter(3), Class::Transient),
         (Fault::FalseDoneAfter(3), Class::Transient),
     ] {
-        let world = Plan::new(vec![Behaviour::failing(fault.clone()), steady(100)]).build();
+        let world = Plan::new(vec![Behaviour::failing(fault.clone()), steady(100)])
+            .policy(|p| p.on_stream_break = OnStreamBreak::Fail)
+            .build();
         let (_, failure, ended) = read(world.stream().await.unwrap()).await;
         assert!(!ended, "{fault:?}");
         assert_eq!(failure.unwrap().class, class, "{fault:?}");
@@ -83,7 +85,10 @@ async fn a_break_after_the_commit_is_an_error_and_never_a_clean_end() {
 #[tokio::test(start_paused = true)]
 async fn a_stall_after_the_commit_is_a_timeout() {
     let world = Plan::new(vec![Behaviour::failing(Fault::StallAfter(3)), steady(100)])
-        .policy(|p| p.clocks.stall = ms(2_000))
+        .policy(|p| {
+            p.clocks.stall = ms(2_000);
+            p.on_stream_break = OnStreamBreak::Fail;
+        })
         .build();
     let stream = world.stream().await.unwrap();
     let began = Instant::now();

@@ -127,6 +127,20 @@ impl Deck {
         read(self.stream(ChatRequest::user("hello")).await.unwrap()).await
     }
 
+    /// Asks a plain question in this context.
+    pub(crate) async fn ask(&self, context: CallContext) -> AnswerStream {
+        let request = ChatRequest::user("hello");
+        self.router.stream(ROLE, request, context).await.unwrap()
+    }
+
+    /// Asks a plain question; what happened, whether or not there was an answer.
+    pub(crate) async fn read_any(&self) -> Vec<String> {
+        match self.stream(ChatRequest::user("hello")).await {
+            Ok(stream) => read(stream).await.trail,
+            Err(error) => crate::world::told(&error.trail),
+        }
+    }
+
     /// What a rung was asked, in order.
     pub(crate) fn seen(&self, rung: usize) -> Vec<Arc<ChatRequest>> {
         self.models[rung].seen.lock().unwrap().clone()

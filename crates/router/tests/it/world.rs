@@ -339,6 +339,7 @@ pub(crate) fn told(trail: &Trail) -> Vec<String> {
         TrailStep::Waited { rung, reason, .. } => format!("wait {rung} {reason}"),
         TrailStep::HedgeRefused { rung, reason, .. } => format!("no hedge {rung} {reason}"),
         TrailStep::RetryRefused { rung, .. } => format!("no retry {rung}"),
+        TrailStep::Resumed { rung, from, .. } => format!("{rung} goes on for {from}"),
         TrailStep::Adapted { rung, what } => format!("adapted {rung} {what}"),
         TrailStep::NotValidated {
             rung, validator, ..

@@ -77,6 +77,12 @@ impl StreamEncoder {
                 self.usage = Some(*usage);
                 Vec::new()
             }
+            // Beside who goes on, which is the gateway's to say, there is nothing in it.
+            StreamEvent::Resumed(_) => {
+                let mut chunks: Vec<Value> = self.role(None).into_iter().collect();
+                chunks.push(self.choice(Map::new(), None));
+                chunks
+            }
             StreamEvent::End => self.usage_chunk().into_iter().collect(),
             _ => Vec::new(),
         }

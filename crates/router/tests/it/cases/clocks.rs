@@ -7,7 +7,7 @@ use evenkeel_core::{
     CallContext, ChatRequest, ChatResponse, Class, ClockOverrides, Clocks, EventStream, Failure,
     Phase, Provider, ProviderCall,
 };
-use evenkeel_roster::{HedgeMode, Signal};
+use evenkeel_roster::{HedgeMode, OnStreamBreak, Signal};
 use evenkeel_router::CallErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -193,6 +193,7 @@ async fn the_first_token_clock_ends_with_the_first_token_and_a_later_gap_is_the_
             .policy(|p| {
                 p.clocks.first_token = ms(1_000);
                 p.clocks.stall = ms(5_000);
+                p.on_stream_break = OnStreamBreak::Fail;
             })
             .build()
     };
@@ -219,6 +220,7 @@ async fn streams_that_stall_after_their_commit_free_their_places() {
         .policy(|p| {
             p.hedge.mode = HedgeMode::Off;
             p.clocks.stall = ms(2_000);
+            p.on_stream_break = OnStreamBreak::Fail;
             p.first_token_p95 = ms(1_000);
         })
         .model(|_, m| {

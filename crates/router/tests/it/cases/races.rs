@@ -231,11 +231,20 @@ async fn what_a_cancelled_attempt_used_is_told_and_nobodys_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_attempt_has_not_reported_is_unknown_and_not_nothing() {
+async fn what_an_attempt_has_not_reported_is_at_least_its_input_and_not_nothing() {
     let world = Plan::new(vec![steady(10_000), steady(300)]).build();
     let answer = world.ask().await.unwrap();
     let bills = bills(&world);
-    assert_eq!(bills[0], (0, "abandoned", None));
+    let [lost, won] = &*answer.trail.attempts().collect::<Vec<_>>() else {
+        panic!("two attempts");
+    };
+    assert_eq!(bills[0], (0, "abandoned", lost.usage));
+    assert!(
+        lost.usage
+            .is_some_and(|usage| usage.input > 0 && usage.output == 0)
+    );
+    assert!(lost.usage_estimated && !won.usage_estimated);
+    assert!(answer.trail.spent().at_least);
     assert_eq!(bills[1], (1, "ok", answer.response.usage));
     assert!(answer.response.usage.is_some());
 }

@@ -127,6 +127,7 @@ fn follows(call: &Call, end: &End) {
             AttemptKind::Retry => {
                 attempts().any(|r| r.rung == record.rung && failed(r) && ended(r))
             }
+            AttemptKind::Resume => attempts().any(|r| failed(r) && ended(r)),
             AttemptKind::Failover => attempts().any(|r| failed(r) && ended(r)) || skipped(),
             AttemptKind::Hedge => runs(),
             AttemptKind::LastResort => {
