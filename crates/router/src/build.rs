@@ -1,6 +1,7 @@
 //! Building a router from a configuration and its providers.
 
 use crate::call::Unit;
+use crate::decomposition::Decomposition;
 use crate::demand::Task;
 use crate::drill::Drills;
 use crate::drive::now;
@@ -107,6 +108,7 @@ pub struct RouterBuilder<'a> {
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     prompts: PromptSet,
+    decompositions: BTreeMap<String, Arc<dyn Decomposition>>,
     tickets: Tickets,
     validators: BTreeMap<String, Vec<Arc<dyn Validator>>>,
     seed: u64,
@@ -131,6 +133,7 @@ impl<'a> RouterBuilder<'a> {
             observer: Arc::new(NoObserver),
             clock: Arc::new(SystemClock),
             prompts: PromptSet::default(),
+            decompositions: BTreeMap::new(),
             tickets: Tickets::None,
             validators: BTreeMap::new(),
             seed: 0,
@@ -176,6 +179,13 @@ impl<'a> RouterBuilder<'a> {
     pub fn validator(mut self, role: &str, validator: Arc<dyn Validator>) -> Self {
         let role = self.validators.entry(role.to_owned()).or_default();
         role.push(validator);
+        self
+    }
+
+    /// How requests of `role` are broken into simpler ones for rungs whose capability
+    /// is below its `simplify_below`; not at all by default.
+    pub fn decomposition(mut self, role: &str, decomposition: Arc<dyn Decomposition>) -> Self {
+        self.decompositions.insert(role.to_owned(), decomposition);
         self
     }
 
@@ -229,6 +239,7 @@ impl<'a> RouterBuilder<'a> {
             around: around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
+                decompositions: self.decompositions,
                 ..Tailoring::default()
             }),
             seeds: fastrand::Rng::with_seed(self.seed),
@@ -290,6 +301,7 @@ impl<'a> RouterBuilder<'a> {
             around: inner.around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
+                decompositions: self.decompositions,
                 ..Tailoring::default()
             }),
             seeds: fastrand::Rng::with_seed((inner.unit.0)().to_bits()),

@@ -117,7 +117,11 @@ pub(crate) fn upstream(call: &Call, attempt: usize, rung: usize) -> Slot {
         connect: call.clocks.connect,
         context,
     };
-    let events = ask(model.provider.provider.clone(), request, call.streaming);
+    let provider = model.provider.provider.clone();
+    let events = match call.parts(attempt) {
+        Some(parts) => parts.ask(provider, request, call.streaming),
+        None => ask(provider, request, call.streaming),
+    };
     Slot::new(attempt, events, call.withholds(attempt))
 }
 

@@ -5,6 +5,7 @@ mod answer;
 mod attempt;
 mod build;
 mod call;
+mod decomposition;
 mod demand;
 mod drill;
 mod drive;
@@ -37,6 +38,7 @@ mod workflows;
 
 pub use crate::answer::{Answer, AnswerStream};
 pub use crate::build::{BuildError, RouterBuilder};
+pub use crate::decomposition::Decomposition;
 pub use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
 pub use crate::feedback::{Feedback, FeedbackError, Judged, ModelQuality};
 pub use crate::generation::Replaced;

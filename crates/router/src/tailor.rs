@@ -1,6 +1,7 @@
 //! The caller's request as one rung is asked it: the rung's prompt, its
 //! dialect of the output schema, and a history that fits its window.
 
+use crate::decomposition::{Decomposition, Parts};
 use crate::health::ModelHealth;
 use evenkeel_core::{ChatRequest, ChatResponse, Failure, Message, Output, Part, Refusal, Role};
 use evenkeel_prompts::{Mode, PromptSet, TokenCounter, Window, fit};
@@ -21,6 +22,8 @@ const QUARTERS_AFTER_OVERFLOW: u64 = 3;
 pub(crate) struct Tailoring {
     pub(crate) prompts: PromptSet,
     pub(crate) adapter: Adapter,
+    /// How requests of a role are broken up for rungs of little capability.
+    pub(crate) decompositions: BTreeMap<String, Arc<dyn Decomposition>>,
 }
 
 /// A rung to tailor for.
@@ -45,6 +48,8 @@ pub(crate) struct Tailored {
     pub(crate) must_be_valid: bool,
     /// Whether it may come in other terms than the caller's.
     pub(crate) turns_answer: bool,
+    /// Where it is asked in parts.
+    pub(crate) parts: Option<Parts>,
     /// None where the answer goes back as it is.
     back: Option<Return>,
 }
@@ -117,6 +122,7 @@ impl Tailoring {
                 tailored = Cow::Owned(request);
             }
         }
+        let parts = self.parts(&tailored, at);
         Ok(Tailored {
             request: match tailored {
                 Cow::Borrowed(_) => request.clone(),
@@ -126,8 +132,15 @@ impl Tailoring {
             is_cut,
             must_be_valid,
             turns_answer,
+            parts,
             back,
         })
+    }
+
+    /// The parts of a request for a rung that gets simple ones.
+    fn parts(&self, request: &ChatRequest, at: Place<'_>) -> Option<Parts> {
+        let decomposition = self.decompositions.get(at.role)?;
+        (at.mode == Mode::Simple).then(|| Parts::of(decomposition, request))?
     }
 }
 
@@ -172,6 +185,7 @@ impl Tailored {
             is_cut: self.is_cut,
             must_be_valid: self.must_be_valid,
             turns_answer: self.turns_answer,
+            parts: None,
             back: self.back.clone(),
         }
     }

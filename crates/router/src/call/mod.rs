@@ -436,11 +436,13 @@ impl Call {
     ) -> usize {
         let index = self.attempts.len();
         let anew = self.asks_anew(rung, kind);
-        let patience = repeats.map_or_else(|| self.patience(rung, now), |r| r.patience);
+        let in_parts = tailored.parts.is_some();
+        let mut patience = repeats.map_or_else(|| self.patience(rung, now), |r| r.patience);
+        // Several requests in a row say nothing about how long one takes.
+        patience.spent |= in_parts;
         let role = &self.role;
         let place = &role.rungs[rung];
-        let clocks = self
-            .streaming
+        let clocks = (self.streaming && !in_parts)
             .then(|| Pace::new(self.clocks, role.policy.min_tokens_per_s, now));
         self.attempts.push(Attempt {
             rung,
@@ -452,7 +454,7 @@ impl Call {
             asks_again_at_end: None,
             hedge_of: repeats.and_then(|r| r.hedge_of),
             by_word: role.word.load().rung == rung,
-            observation: Some(role.begin(rung, self.measure, now)),
+            observation: (!in_parts).then(|| role.begin(rung, self.measure, now)),
             pace: clocks,
             first_content: None,
             ready: Amount::default(),

@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::attempt::Planned;
+use crate::decomposition::Parts;
 use crate::tailor::{Place, Tailored, Tailoring, check_demand, is_plain};
 use evenkeel_core::{AttemptKind, ChatRequest, ChatResponse, Class, Failure, Refusal, TrailStep};
 use evenkeel_prompts::Mode;
@@ -117,6 +118,11 @@ impl Call {
             Some(request) => Arc::new(tailored.with_request(request)),
             None => tailored,
         })
+    }
+
+    /// The parts that an attempt asks, where it asks in parts.
+    pub(crate) fn parts(&self, index: usize) -> Option<&Parts> {
+        self.attempts[index].tailored.parts.as_ref()
     }
 
     /// The request that an attempt sends.

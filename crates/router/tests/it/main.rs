@@ -8,6 +8,7 @@ mod commit;
 mod cost;
 mod cost_ceiling;
 mod crowd;
+mod decomposition;
 mod degradation;
 mod degraded_input;
 mod demand;
