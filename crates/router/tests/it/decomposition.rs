@@ -6,7 +6,7 @@ use evenkeel_core::{
     Finish, Message, Part, Provider, ProviderCall, Role, StreamEvent, Usage, events_of,
 };
 use evenkeel_roster::{
-    Config, Dialect, ModelConfig, ProviderConfig, RoleConfig, RolePolicy, RungConfig, ServerConfig,
+    Config, Dialect, ModelConfig, ProviderConfig, RoleConfig, RolePolicy, RungConfig,
 };
 use evenkeel_router::{Decomposition, Router};
 use futures_util::{StreamExt, stream};
@@ -115,7 +115,7 @@ fn world(simplify_below: f64) -> (Router, Arc<Capitals>) {
         roles: BTreeMap::from([(ROLE.to_owned(), role)]),
         models: ids.map(|id| (id.clone(), ModelConfig::new(id))).into(),
         providers: BTreeMap::from([provider("p0"), provider("p1")]),
-        server: ServerConfig::default(),
+        ..Config::default()
     };
     let capitals = Arc::new(Capitals::default());
     let router = Router::builder(&config)
