@@ -16,6 +16,8 @@ pub struct Judged {
     pub request: Arc<ChatRequest>,
     /// The whole answer, in the caller's terms.
     pub response: Arc<ChatResponse>,
+    /// The caller's name for the request, where it has one.
+    pub request_id: Option<Arc<str>>,
 }
 
 impl Judged {
@@ -31,7 +33,15 @@ impl Judged {
             model,
             request,
             response,
+            request_id: None,
         }
+    }
+
+    /// With the caller's name for the request.
+    #[must_use]
+    pub fn with_request_id(mut self, id: Option<Arc<str>>) -> Self {
+        self.request_id = id;
+        self
     }
 }
 

@@ -14,15 +14,18 @@ mod heartbeat;
 mod limits;
 mod live;
 mod log;
+mod outbound;
 mod outcomes;
 mod routes;
 mod server;
 mod socket;
 mod tickets;
 mod trust;
+mod validator;
 
 pub use crate::limits::Limits;
 pub use crate::live::{ReloadError, Reloaded, Reloader};
 pub use crate::log::LogObserver;
 pub use crate::server::{BindError, Server, worker_threads};
 pub use crate::tickets::{OpenError, Tickets};
+pub use crate::validator::{HttpValidators, HttpValidatorsError};

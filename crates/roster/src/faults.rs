@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
 use crate::policy::{HedgePolicy, PolicyError, RestorePolicy, RetryPolicy, RolePolicy};
 use crate::task::Thresholds;
+use crate::validator::ValidatorConfig;
 
 /// No timed setting may be longer than a day: beyond that a slip in the unit is likelier than intent.
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -27,6 +28,7 @@ impl RolePolicy {
         let mut faults = Faults::default();
         self.threshold_faults(&mut faults);
         self.clock_faults(&mut faults);
+        self.validator_faults(&mut faults);
         self.stream_faults(&mut faults);
         self.share_faults(&mut faults);
         hedge_faults(&self.hedge, &mut faults);
@@ -74,6 +76,30 @@ impl RolePolicy {
                 "min_tokens_per_s",
                 format!("is {}, expected 0 (off) or more", self.min_tokens_per_s),
             );
+        }
+    }
+
+    /// A service's own limit must lie within the one for every validator.
+    fn validator_faults(&self, faults: &mut Faults) {
+        for validator in &self.validators {
+            let ValidatorConfig::Http(service) = validator else {
+                continue;
+            };
+            for fault in service.faults() {
+                faults.add("validators", format!("{} {}", fault.key, fault.message));
+            }
+            let (own, all) = (service.timeout, self.validator_timeout);
+            if let Some(own) = own.filter(|own| *own > all) {
+                faults.0.push(Fault {
+                    key: "validators",
+                    against: Some("validator_timeout_ms"),
+                    message: format!(
+                        "timeout_ms is {} ms, above validator_timeout_ms = {} ms",
+                        own.as_millis(),
+                        all.as_millis()
+                    ),
+                });
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod queue;
 mod rules;
 mod task;
 mod tickets;
+mod validator;
 mod written;
 
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
@@ -33,6 +34,7 @@ pub use crate::provider::{
 pub use crate::queue::{OnExhausted, QueuePolicy};
 pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
 pub use crate::tickets::{TicketsConfig, WebhookConfig};
+pub use crate::validator::{HttpValidatorConfig, ValidatorConfig};
 pub use crate::written::preset_servers;
 pub use evenkeel_document::{Problem, Problems, Severity, SourceFile, report};
 pub use evenkeel_validators::BuiltIn;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_core::Clocks;
-use evenkeel_validators::BuiltIn;
 
 use crate::degraded::DegradedPolicy;
 use crate::queue::{OnExhausted, QueuePolicy};
 use crate::task::{ComplexityPolicy, TaskPolicy};
+use crate::validator::ValidatorConfig;
 
 /// A policy that contradicts itself or lies outside a key's range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -297,7 +297,7 @@ pub struct RolePolicy {
     /// `queue`: how tickets are retried.
     pub queue: QueuePolicy,
     /// `validators`: what judges the role's whole answers, in this order.
-    pub validators: Vec<BuiltIn>,
+    pub validators: Vec<ValidatorConfig>,
     /// `on_validator_error`.
     pub on_validator_error: OnValidatorError,
     /// `validator_timeout_ms`: how long each validator may take for a verdict.

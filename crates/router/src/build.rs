@@ -12,20 +12,20 @@ use crate::router::{Inner, Router};
 use crate::rung::{Measure, Rung, limits};
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
-use crate::validation::{Blocking, Validation};
+use crate::validation::{Blocking, HttpValidators, Validation};
 use arc_swap::ArcSwap;
 use evenkeel_breaker::{
     Breaker, BreakerConfig, Cooldown, HedgeBudget, RateRule, RateWindow, RetryBudget, Transition,
 };
 use evenkeel_core::{
     Clock, Event, EventKind, ModelId, NoObserver, Observer, Provider, SystemClock, TicketStore,
-    Validator,
+    Validator, ValidatorError,
 };
 use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
 use evenkeel_prompts::{Calibration, ModelCounter, PromptSet};
 use evenkeel_roster::{
-    BreakerPolicy, Config, Dialect, ModelConfig, OnExhausted, PolicyError, ProviderConfig,
-    RoleConfig, RolePolicy, RungConfig, TaskPolicy,
+    BreakerPolicy, Config, Dialect, HttpValidatorConfig, ModelConfig, OnExhausted, PolicyError,
+    ProviderConfig, RoleConfig, RolePolicy, RungConfig, TaskPolicy, ValidatorConfig,
 };
 use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -58,6 +58,21 @@ pub enum BuildError {
     /// A validator for a role that is not configured.
     #[error("a validator was given for role `{0}`, which is not configured")]
     UnknownRole(String),
+    /// A role whose policy names a validator of kind `http`, and nothing that makes those.
+    #[error(
+        "role `{0}`: its policy names a validator of kind `http`, and this process was given nothing that asks it: \
+         hand it in with RouterBuilder::http_validators, or run the gateway"
+    )]
+    NoHttpValidators(String),
+    /// A validator of kind `http` that cannot be made.
+    #[error("role `{role}`: its validator of kind `http`")]
+    HttpValidator {
+        /// The role.
+        role: String,
+        /// What is wrong.
+        #[source]
+        source: ValidatorError,
+    },
     /// A task that orders a model which its role does not have.
     #[error("role `{role}`, task `{task}`: `{model}` is not in the role's roster")]
     UnknownTaskModel {
@@ -111,6 +126,7 @@ pub struct RouterBuilder<'a> {
     decompositions: BTreeMap<String, Arc<dyn Decomposition>>,
     tickets: Tickets,
     validators: BTreeMap<String, Vec<Arc<dyn Validator>>>,
+    http_validators: HttpValidators,
     seed: u64,
 }
 
@@ -136,6 +152,7 @@ impl<'a> RouterBuilder<'a> {
             decompositions: BTreeMap::new(),
             tickets: Tickets::None,
             validators: BTreeMap::new(),
+            http_validators: HttpValidators::default(),
             seed: 0,
         }
     }
@@ -189,6 +206,20 @@ impl<'a> RouterBuilder<'a> {
         self
     }
 
+    /// Makes the validators that policies name with `kind = "http"`, one for each;
+    /// without it such a policy is refused. What [replaces](RouterBuilder::replace) a
+    /// router's configuration need not give it again.
+    pub fn http_validators(
+        mut self,
+        make: impl Fn(&HttpValidatorConfig) -> Result<Arc<dyn Validator>, ValidatorError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.http_validators = HttpValidators::new(make);
+        self
+    }
+
     /// Where calls are kept that nobody could answer, for the roles whose policy
     /// says so. The router works on every ticket of its roles in the store.
     pub fn tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
@@ -236,6 +267,7 @@ impl<'a> RouterBuilder<'a> {
             same_endpoints: self.same_endpoints,
             before: None,
             validators: self.validators,
+            http_validators: self.http_validators,
             around: around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
@@ -254,6 +286,7 @@ impl<'a> RouterBuilder<'a> {
             clients: parts.clients,
             config: parts.config,
             tailoring: parts.tailoring,
+            http_validators: parts.http_validators,
             stop: stop.child_token(),
         });
         let jitter = Mutex::new(assembly.seeds);
@@ -298,6 +331,7 @@ impl<'a> RouterBuilder<'a> {
             same_endpoints: self.same_endpoints,
             before: Some(before),
             validators: self.validators,
+            http_validators: self.http_validators.or(&before.http_validators),
             around: inner.around.clone(),
             tailoring: Arc::new(Tailoring {
                 prompts: self.prompts,
@@ -319,6 +353,7 @@ pub(crate) struct Parts {
     pub(crate) clients: HashMap<String, Arc<dyn Provider>>,
     pub(crate) config: Config,
     pub(crate) tailoring: Arc<Tailoring>,
+    pub(crate) http_validators: HttpValidators,
 }
 
 impl Inner {
@@ -335,6 +370,7 @@ impl Inner {
             same_endpoints: HashSet::new(),
             before: None,
             validators: BTreeMap::new(),
+            http_validators: generation.http_validators.clone(),
             around: self.around.clone(),
             tailoring: generation.tailoring.clone(),
             seeds: fastrand::Rng::with_seed((self.unit.0)().to_bits()),
@@ -359,6 +395,7 @@ struct Assembly<'a> {
     around: Surroundings,
     tailoring: Arc<Tailoring>,
     validators: BTreeMap<String, Vec<Arc<dyn Validator>>>,
+    http_validators: HttpValidators,
     seeds: fastrand::Rng,
     now: Instant,
 }
@@ -385,6 +422,7 @@ impl Assembly<'_> {
             clients: std::mem::take(&mut self.providers),
             config: self.config.clone(),
             tailoring: self.tailoring.clone(),
+            http_validators: self.http_validators.clone(),
         })
     }
 
@@ -538,10 +576,10 @@ impl Assembly<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut role = self.unit(name, config.policy.clone(), rungs)?;
-        let own = config.policy.validators.iter().cloned();
-        let own = own.map(|rule| Arc::new(rule) as Arc<dyn Validator>);
-        let given = self.validators.remove(&config.name).unwrap_or_default();
-        let validators: Vec<_> = own.chain(given).collect();
+        let own = config.policy.validators.iter();
+        let own = own.map(|validator| self.validator(&config.name, validator));
+        let mut validators = own.collect::<Result<Vec<_>, _>>()?;
+        validators.extend(self.validators.remove(&config.name).unwrap_or_default());
         role.validation = Validation::new(
             validators,
             config.policy.validator_timeout,
@@ -553,6 +591,24 @@ impl Assembly<'_> {
             role.tasks.insert(task.clone(), Task { apart, policy });
         }
         Ok(role)
+    }
+
+    /// What a role's policy names to judge its answers.
+    fn validator(
+        &self,
+        role: &str,
+        named: &ValidatorConfig,
+    ) -> Result<Arc<dyn Validator>, BuildError> {
+        let service = match named {
+            ValidatorConfig::BuiltIn(rule) => return Ok(Arc::new(rule.clone())),
+            ValidatorConfig::Http(service) => service,
+        };
+        let made = self.http_validators.make(service);
+        let made = made.ok_or_else(|| BuildError::NoHttpValidators(role.to_owned()))?;
+        made.map_err(|source| BuildError::HttpValidator {
+            role: role.to_owned(),
+            source,
+        })
     }
 
     fn unit(

@@ -10,6 +10,7 @@ use crate::router::{Inner, Router};
 use crate::rung::locked;
 use crate::tailor::Tailoring;
 use crate::tickets::Worker;
+use crate::validation::HttpValidators;
 use evenkeel_core::{EventKind, ModelId, Provider};
 use evenkeel_roster::Config;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,8 @@ pub(crate) struct Generation {
     /// What it was made from.
     pub(crate) config: Config,
     pub(crate) tailoring: Arc<Tailoring>,
+    /// What makes validators of kind `http`.
+    pub(crate) http_validators: HttpValidators,
     /// Ends its prober and its work on tickets.
     pub(crate) stop: CancellationToken,
 }
@@ -130,6 +133,7 @@ impl RouterBuilder<'_> {
             clients: parts.clients,
             config: parts.config,
             tailoring: parts.tailoring,
+            http_validators: parts.http_validators,
             stop: inner.stop.child_token(),
         });
         inner.current.store(generation.clone());

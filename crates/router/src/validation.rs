@@ -2,7 +2,9 @@
 //! so that it could take the call or the process down.
 
 use evenkeel_core::{Judged, Validator, ValidatorError, Verdict};
+use evenkeel_roster::HttpValidatorConfig;
 use futures_util::FutureExt;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,45 @@ pub(crate) struct Blocking(Arc<Semaphore>);
 impl Default for Blocking {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(BLOCKING_AT_A_TIME)))
+    }
+}
+
+type MakeHttp =
+    dyn Fn(&HttpValidatorConfig) -> Result<Arc<dyn Validator>, ValidatorError> + Send + Sync;
+
+/// Makes the validators of kind `http`, where somebody gave what makes them.
+#[derive(Clone, Default)]
+pub(crate) struct HttpValidators(Option<Arc<MakeHttp>>);
+
+impl HttpValidators {
+    pub(crate) fn new(
+        make: impl Fn(&HttpValidatorConfig) -> Result<Arc<dyn Validator>, ValidatorError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(make)))
+    }
+
+    /// The validator of a service; none where nothing makes them.
+    pub(crate) fn make(
+        &self,
+        config: &HttpValidatorConfig,
+    ) -> Option<Result<Arc<dyn Validator>, ValidatorError>> {
+        self.0.as_ref().map(|make| make(config))
+    }
+
+    /// These, or those `before` where nothing was given.
+    pub(crate) fn or(self, before: &Self) -> Self {
+        Self(self.0.or_else(|| before.0.clone()))
+    }
+}
+
+impl fmt::Debug for HttpValidators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HttpValidators")
+            .field(&self.0.is_some())
+            .finish()
     }
 }
 

@@ -4,6 +4,7 @@ use anyhow::bail;
 use evenkeel::CallContext;
 use evenkeel::Settings;
 use evenkeel::core::{Complexity, NoObserver};
+use evenkeel_gateway::HttpValidators;
 use evenkeel_router::CallErrorKind;
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,7 +40,11 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.config)?;
     // Nobody is asked, so there is nothing to keep.
     let builder = settings.router_builder(Arc::new(NoObserver))?;
-    let router = builder.without_tickets().build()?;
+    let validators = HttpValidators::new()?;
+    let router = builder
+        .without_tickets()
+        .http_validators(move |service| validators.validator(service))
+        .build()?;
     let roles: Vec<String> = match args.role {
         Some(role) => vec![role],
         None => router.roles(),

@@ -3,7 +3,7 @@
 use super::lines;
 use anyhow::Context as _;
 use evenkeel::Settings;
-use evenkeel_gateway::{Limits, LogObserver, Server, Tickets};
+use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, Tickets};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -35,7 +35,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(event = "config_warning", "{warning}");
     }
     let observer = Arc::new(LogObserver::new());
-    let mut builder = settings.router_builder(observer.clone())?;
+    let validators = HttpValidators::new()?;
+    let mut builder = settings
+        .router_builder(observer.clone())?
+        .http_validators(move |service| validators.validator(service));
     let tickets = open_tickets(&settings, observer)?;
     if let Some(tickets) = &tickets {
         builder = builder.tickets(tickets.clone());

@@ -4,6 +4,7 @@
 use super::outbox::{self, Post};
 use super::timeline::{unix_ms, whole_ms};
 use super::{OpenError, Tickets};
+use crate::outbound::{self, OutboundClient};
 use bytes::Bytes;
 use evenkeel::breaker::Backoff;
 use evenkeel_core::{Clock, SystemClock};
@@ -12,10 +13,6 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderName, HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
@@ -44,7 +41,7 @@ pub(super) struct Webhook {
     url: Uri,
     key: hmac::Key,
     timeout: Duration,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: OutboundClient,
 }
 
 impl fmt::Debug for Webhook {
@@ -73,23 +70,11 @@ impl Webhook {
             .expose_secret()
             .parse()
             .map_err(|_| wrong("is no address".to_owned()))?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(config.timeout));
-        let https = HttpsConnectorBuilder::new()
-            .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider())
-            .map_err(|error| wrong(error.to_string()))?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
         Ok(Self {
             url,
             key: key(&config.secret),
             timeout: config.timeout,
-            client: Client::builder(TokioExecutor::new())
-                .pool_timer(TokioTimer::new())
-                .build(https),
+            client: outbound::client(config.timeout).map_err(|error| wrong(error.to_string()))?,
         })
     }
 

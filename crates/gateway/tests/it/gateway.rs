@@ -3,7 +3,7 @@
 use crate::wire::{self, Reply};
 use evenkeel::Settings;
 use evenkeel_chaos::{Behaviour, Upstream, UpstreamConfig};
-use evenkeel_gateway::{Limits, LogObserver, Server, Tickets};
+use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, Tickets};
 use evenkeel_router::Router;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -79,7 +79,11 @@ impl Gateway {
         std::fs::write(&path, text).unwrap();
         let settings = Settings::load(&path).unwrap();
         let observer = Arc::new(LogObserver::new());
-        let mut builder = settings.router_builder(observer.clone()).unwrap();
+        let validators = HttpValidators::new().unwrap();
+        let mut builder = settings
+            .router_builder(observer.clone())
+            .unwrap()
+            .http_validators(move |service| validators.validator(service));
         let config = settings.config();
         let tickets = settings.state_dir().map(|folder| {
             let meta_key = &config.server.meta_key;

@@ -24,4 +24,5 @@ mod shutdown;
 mod slow_clients;
 mod streams;
 mod tickets;
+mod validators;
 mod wire;

@@ -49,7 +49,8 @@ pub(super) fn read_access(table: &mut TableReader<'_, '_>, provider: &mut Provid
     }
     read_address(table, provider);
     read_key(table, provider);
-    provider.headers = read_headers(table);
+    let how = "remove it; the key goes into api_key, and key_header names its header";
+    provider.headers = read_headers(table, &OWN_HEADERS, how);
     if let Some(proxy) = table.text("proxy") {
         match checked_proxy(proxy) {
             Ok(()) => provider.proxy = Some(SecretString::from(proxy)),
@@ -178,8 +179,12 @@ pub(super) fn read_path(table: &mut TableReader<'_, '_>, key: &'static str) -> O
     Some(PathBuf::from(path))
 }
 
-/// `headers`: any names, texts as values.
-fn read_headers(table: &mut TableReader<'_, '_>) -> BTreeMap<String, SecretString> {
+/// `headers`: any names but the client's `own`, texts as values. `how` is told of those.
+pub(super) fn read_headers(
+    table: &mut TableReader<'_, '_>,
+    own: &[&str],
+    how: &str,
+) -> BTreeMap<String, SecretString> {
     let mut headers = BTreeMap::new();
     let Some(scope) = table.table("headers") else {
         return headers;
@@ -202,8 +207,7 @@ fn read_headers(table: &mut TableReader<'_, '_>) -> BTreeMap<String, SecretStrin
             wrong("is no name of a header".to_owned(), None);
             continue;
         };
-        if OWN_HEADERS.contains(&name.as_str()) {
-            let how = "remove it; the key goes into api_key, and key_header names its header";
+        if own.contains(&name.as_str()) {
             wrong("is set by the client itself".to_owned(), Some(how));
         } else if http::HeaderValue::from_str(value).is_err() {
             // Not shown: it may be a secret.

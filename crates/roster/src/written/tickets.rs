@@ -27,10 +27,10 @@ fn read_webhook(table: &mut TableReader<'_, '_>) -> Option<WebhookConfig> {
     let timeout = table.ms("webhook_timeout_ms").unwrap_or(TIMEOUT);
     let secret = read_secret(table);
     let url = table.text("webhook_url")?;
-    if let Err(message) = checked(url) {
+    if let Err(message) = checked_post_url(url, "posts are signed with webhook_secret") {
         let how = "write e.g. `https://ops.acme.test/hooks/evenkeel`".to_owned();
         let at = table.place("webhook_url");
-        table.findings.error(&at, message.to_owned(), Some(how));
+        table.findings.error(&at, message, Some(how));
         return None;
     }
     if secret.is_none() && !table.has("webhook_secret") {
@@ -58,18 +58,25 @@ fn read_secret(table: &mut TableReader<'_, '_>) -> Option<SecretString> {
     fits.then(|| SecretString::from(secret))
 }
 
-/// What is wrong with the webhook's address, which may hold a token and is not
-/// shown.
-fn checked(text: &str) -> Result<(), &'static str> {
-    let uri: Uri = text.parse().map_err(|_| "is not an address")?;
+/// What is wrong with an address that is posted to, which may hold a token and
+/// is not shown. `instead` is told of user names and passwords.
+pub(super) fn checked_post_url(text: &str, instead: &str) -> Result<(), String> {
+    let uri: Uri = text.parse().map_err(|_| "is not an address".to_owned())?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err("begins with neither http:// nor https://");
-    }
-    if uri.host().unwrap_or_default().is_empty() {
-        return Err("names no host");
+        return Err("begins with neither http:// nor https://".to_owned());
     }
     if text.contains('@') {
-        return Err("holds a user name or password; posts are signed with webhook_secret");
+        return Err(format!("holds a user name or password; {instead}"));
+    }
+    let host = uri.host().unwrap_or_default();
+    if host.is_empty() {
+        return Err("names no host".to_owned());
+    }
+    let has_port = uri
+        .authority()
+        .is_some_and(|a| a.as_str().len() > host.len());
+    if has_port && uri.port_u16().is_none() {
+        return Err("has a port that is no number up to 65535".to_owned());
     }
     Ok(())
 }

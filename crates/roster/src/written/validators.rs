@@ -1,11 +1,29 @@
 //! `validators = [ { kind = "…", … } ]`: what judges a role's answers.
 
+use super::access::read_headers;
+use super::tickets::checked_post_url;
+use crate::validator::{HttpValidatorConfig, ValidatorConfig};
 use evenkeel_core::Value as Json;
 use evenkeel_document::{TableReader, Value};
 use evenkeel_validators::{BuiltIn, InvalidRule};
+use secrecy::SecretString;
+
+/// Headers that a question to a service has anyway, or that decide how it is read.
+const OWN_HEADERS: [&str; 10] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// Reads the list; none where there is none.
-pub(super) fn read_validators(table: &mut TableReader<'_, '_>) -> Option<Vec<BuiltIn>> {
+pub(super) fn read_validators(table: &mut TableReader<'_, '_>) -> Option<Vec<ValidatorConfig>> {
     let scopes = table.listed_tables("validators")?;
     let mut validators = Vec::with_capacity(scopes.len());
     for scope in scopes {
@@ -16,12 +34,20 @@ pub(super) fn read_validators(table: &mut TableReader<'_, '_>) -> Option<Vec<Bui
     Some(validators)
 }
 
-fn read_validator(table: &mut TableReader<'_, '_>) -> Option<BuiltIn> {
-    let kinds = BuiltIn::KINDS.map(|kind| (kind, kind));
+fn read_validator(table: &mut TableReader<'_, '_>) -> Option<ValidatorConfig> {
+    let kinds = BuiltIn::KINDS.into_iter().chain([ValidatorConfig::HTTP]);
+    let kinds: Vec<_> = kinds.map(|kind| (kind, kind)).collect();
     if !table.has("kind") {
         missing(table, "kind");
     }
     match table.word("kind", &kinds)? {
+        ValidatorConfig::HTTP => read_http(table).map(ValidatorConfig::Http),
+        built_in => read_built_in(table, built_in).map(ValidatorConfig::BuiltIn),
+    }
+}
+
+fn read_built_in(table: &mut TableReader<'_, '_>, kind: &str) -> Option<BuiltIn> {
+    match kind {
         "regex" => {
             let must_match = table.flag("must_match").unwrap_or(true);
             let pattern = required(table, "pattern", TableReader::text)?;
@@ -45,6 +71,32 @@ fn read_validator(table: &mut TableReader<'_, '_>) -> Option<BuiltIn> {
         "min_length" => required(table, "chars", TableReader::large_count).map(BuiltIn::MinLength),
         _ => Some(BuiltIn::Refusal),
     }
+}
+
+fn read_http(table: &mut TableReader<'_, '_>) -> Option<HttpValidatorConfig> {
+    let timeout = table.ms("timeout_ms");
+    let headers = read_headers(table, &OWN_HEADERS, "remove it");
+    let url = required(table, "url", TableReader::text)?;
+    if let Err(message) = checked_post_url(url, "write a header `authorization` for it") {
+        let how = "write e.g. `http://127.0.0.1:9000/validate`".to_owned();
+        let at = table.place("url");
+        table.findings.error(&at, message, Some(how));
+        return None;
+    }
+    let service = HttpValidatorConfig {
+        url: SecretString::from(url),
+        timeout,
+        headers,
+    };
+    let faults = service.faults();
+    if faults.is_empty() {
+        return Some(service);
+    }
+    for fault in faults {
+        let at = table.place(fault.key);
+        table.findings.error(&at, fault.message, None);
+    }
+    None
 }
 
 /// A value to compare with: a string, a number, true or false.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_core::Complexity;
-use evenkeel_roster::{BuiltIn, Commit, Dialect, Loaded, Signal, SourceFile, load};
+use evenkeel_roster::{
+    BuiltIn, Commit, Dialect, HttpValidatorConfig, Loaded, Signal, SourceFile, ValidatorConfig, load,
+};
 
 use crate::folder::{TODAY, env, files_in, fixture, load_text};
 
@@ -268,17 +270,24 @@ validators = [
   { kind = 'regex', pattern = 'x+', must_match = false },
   { kind = 'json_path', path = '$.n', equals = 1 },
   { kind = 'json_path', path = '$.n', exists = false },
+  { kind = 'http', url = 'http://h:9/v', timeout_ms = 300, headers = { Authorization = 'Bearer k' } },
+  { kind = 'http', url = 'https://h' },
 ]
 ";
     let roles = load_text(text).unwrap().config.roles;
     let of = |role: &str| roles[role].policy.validators.clone();
-    assert_eq!(of("shared"), [BuiltIn::Refusal]);
+    assert_eq!(of("shared"), [BuiltIn::Refusal.into()]);
     assert_eq!(of("none"), []);
+    let mut service = HttpValidatorConfig::new("http://h:9/v");
+    service.timeout = Some(Duration::from_millis(300));
+    service.headers = [("authorization".to_owned(), "Bearer k".into())].into();
     let expected = [
-        BuiltIn::MinLength(7),
-        BuiltIn::regex("x+", false).unwrap(),
-        BuiltIn::json_equals("$.n", 1.into()).unwrap(),
-        BuiltIn::json_exists("$.n", false).unwrap(),
+        BuiltIn::MinLength(7).into(),
+        BuiltIn::regex("x+", false).unwrap().into(),
+        BuiltIn::json_equals("$.n", 1.into()).unwrap().into(),
+        BuiltIn::json_exists("$.n", false).unwrap().into(),
+        ValidatorConfig::Http(service),
+        ValidatorConfig::Http(HttpValidatorConfig::new("https://h")),
     ];
     assert_eq!(of("own"), expected);
 }

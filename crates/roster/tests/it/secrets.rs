@@ -50,6 +50,8 @@ webhook_secret = 'sk-very-secret'
 dialect = 'openai'
 base_url = 'http://h/v1'
 api_key = 'sk-very-secret'
+[defaults]
+validators = [{ kind = 'http', url = 'https://h/sk-very-secret', headers = { x-key = 'sk-very-secret' } }]
 [agent_roles.r]
 p95_threshold_ms = 1000
 p99_threshold_ms = 2000

@@ -32,6 +32,7 @@ impl Call {
             self.request.clone(),
             response,
         )
+        .with_request_id(self.context.request_id.clone())
     }
 
     /// Whether the answer may go to the caller after all. If not, the attempt has failed.

@@ -7,10 +7,12 @@ use evenkeel_core::{
     Validator, ValidatorError, Verdict, events_of, validator_fn,
 };
 use evenkeel_roster::{
-    Config, OnValidatorError, RoleConfig, RolePolicy, RungConfig, StreamValidation,
+    Config, HttpValidatorConfig, OnValidatorError, RoleConfig, RolePolicy, RungConfig,
+    StreamValidation, ValidatorConfig,
 };
 use evenkeel_router::{BuildError, CallErrorKind, Router};
 use futures_util::{StreamExt, stream};
+use secrecy::ExposeSecret;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -493,4 +495,64 @@ async fn a_validator_for_a_role_that_is_not_there_is_refused() {
     let config = Config::default();
     let builder = Router::builder(&config).validator("nobody", good());
     assert!(matches!(builder.build(), Err(BuildError::UnknownRole(role)) if role == "nobody"));
+}
+
+fn named_service(url: &str) -> Config {
+    let mut policy = RolePolicy::new(ms(1_000), ms(2_000), Duration::from_secs(20));
+    let service = HttpValidatorConfig::new(url);
+    policy.validators = vec![ValidatorConfig::Http(service)];
+    let role = RoleConfig {
+        name: ROLE.to_owned(),
+        policy,
+        rungs: vec![RungConfig::primary(model_id(0))],
+    };
+    Config {
+        roles: [(ROLE.to_owned(), role)].into(),
+        ..Config::default()
+    }
+}
+
+fn says(text: &'static str) -> Arc<Says> {
+    Arc::new(Says {
+        texts: vec![text],
+        after: ms(100),
+        asked: Mutex::default(),
+    })
+}
+
+/// Finds answers valid that are the address of its service.
+fn by_address(service: &HttpValidatorConfig) -> Result<Arc<dyn Validator>, ValidatorError> {
+    let url = service.url.expose_secret().to_owned();
+    if url.is_empty() {
+        return Err(ValidatorError::new("no address"));
+    }
+    let judge = move |answer: &Judged| match answer.response.plain_text() == url {
+        true => Verdict::Valid,
+        false => Verdict::invalid("another address"),
+    };
+    Ok(Arc::new(validator_fn("service", judge)))
+}
+
+/// Nothing is skipped in silence, and a reload asks the service that the policy
+/// names by then.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_a_policy_names_is_asked_or_refused() {
+    let config = named_service("here");
+    let alone = || Router::builder(&config).provider("p0", says("here"));
+    let refused = alone().build().unwrap_err();
+    assert!(matches!(&refused, BuildError::NoHttpValidators(role) if role == ROLE));
+    let nowhere = named_service("");
+    let unmade = Router::builder(&nowhere)
+        .provider("p0", says("here"))
+        .http_validators(by_address)
+        .build();
+    assert!(matches!(unmade, Err(BuildError::HttpValidator { role, .. }) if role == ROLE));
+    let router = alone().http_validators(by_address).build().unwrap();
+    let ask = || router.complete(ROLE, ChatRequest::user("?"), CallContext::default());
+    assert!(ask().await.is_ok());
+    let moved = named_service("there");
+    let builder = Router::builder(&moved).provider("p0", router.provider("p0").unwrap());
+    assert_eq!(builder.replace(&router).unwrap().changed, [ROLE]);
+    let error = ask().await.unwrap_err();
+    assert!(error.to_string().contains("another address"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! A webhook's receiver that remembers what it was told.
+//! A receiver of posts that remembers what it was told.
 
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -43,11 +43,13 @@ impl Post {
 }
 
 /// How the receiver answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
     Takes,
     Refuses,
     Hangs,
+    /// With these bytes, by what was posted.
+    Says(fn(&Value) -> Vec<u8>),
 }
 
 #[derive(Debug)]
@@ -123,10 +125,15 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             continue;
         };
         bytes.drain(..length);
+        let manner = *state.manner.lock().unwrap();
+        let said = match manner {
+            Manner::Says(answer) => answer(&post.body),
+            _ => Vec::new(),
+        };
         state.posts.lock().unwrap().push(post);
         state.told.notify_waiters();
-        let manner = *state.manner.lock().unwrap();
         let answer: &[u8] = match manner {
+            Manner::Says(_) => &said,
             Manner::Takes => b"HTTP/1.1 204 No Content\r\n\r\n",
             Manner::Refuses => b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n",
             Manner::Hangs => return std::future::pending().await,

@@ -1,7 +1,7 @@
 //! Kept calls: what callers, operators and webhooks see of them.
 
 mod callers;
-mod hook;
+pub(crate) mod hook;
 mod killed;
 mod operators;
 mod webhook;
