@@ -188,12 +188,12 @@ fn verdict(body: &[u8]) -> Result<Verdict, ValidatorError> {
     };
     let message = words(&said, "message")?;
     let hint = words(&said, "hint")?;
-    Ok(match valid {
-        true => Verdict::Valid,
-        false => Verdict::Invalid {
-            message: message.unwrap_or_else(|| "is not valid".to_owned()),
-            hint,
-        },
+    if valid {
+        return Ok(Verdict::Valid);
+    }
+    Ok(Verdict::Invalid {
+        message: message.unwrap_or_else(|| "is not valid".to_owned()),
+        hint,
     })
 }
 
@@ -231,8 +231,14 @@ mod tests {
             ("{}", "without `valid`"),
             ("[true]", "without `valid`"),
             (r#"{"valid":"true"}"#, "without `valid`"),
-            (r#"{"valid":false,"hint":["a"]}"#, "a `hint` that is no text"),
-            (r#"{"valid":true,"message":1}"#, "a `message` that is no text"),
+            (
+                r#"{"valid":false,"hint":["a"]}"#,
+                "a `hint` that is no text",
+            ),
+            (
+                r#"{"valid":true,"message":1}"#,
+                "a `message` that is no text",
+            ),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

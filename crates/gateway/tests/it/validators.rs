@@ -151,7 +151,11 @@ async fn a_service_is_sent_the_answer_and_no_question() {
     let call = &told[1].body["tool_calls"][0];
     assert_eq!(call["name"], "weather");
     let arguments = call["arguments"].as_str().unwrap();
-    assert!(serde_json::from_str::<Value>(arguments).unwrap().is_object());
+    assert!(
+        serde_json::from_str::<Value>(arguments)
+            .unwrap()
+            .is_object()
+    );
     assert_eq!(told[1].body["finish"], "tool_use");
 }
 
@@ -249,7 +253,11 @@ async fn a_service_that_says_nothing_of_use_gives_no_verdict() {
     for (says, why) in manners {
         let hook = Hook::start(Manner::Says(says)).await;
         assert_no_verdict(hook.address, LONG, why).await;
-        assert_eq!(hook.posts().len(), 2, "{why}: asked once each, followed nowhere");
+        assert_eq!(
+            hook.posts().len(),
+            2,
+            "{why}: asked once each, followed nowhere"
+        );
     }
 }
 
@@ -306,7 +314,11 @@ async fn a_process_without_the_gateway_refuses_what_it_cannot_ask() {
     std::fs::write(&path, format!("{simulated}{}", judged(&lines))).unwrap();
     let settings = Settings::load(&path).unwrap();
     let refused = settings.router(Arc::new(NoObserver)).unwrap_err();
-    assert!(refused.to_string().contains("RouterBuilder::http_validators"));
+    assert!(
+        refused
+            .to_string()
+            .contains("RouterBuilder::http_validators")
+    );
     assert!(matches!(
         refused,
         RouterError::Router(BuildError::NoHttpValidators(role)) if role == "judged"

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use evenkeel_core::Complexity;
 use evenkeel_roster::{
-    BuiltIn, Commit, Dialect, HttpValidatorConfig, Loaded, Signal, SourceFile, ValidatorConfig, load,
+    BuiltIn, Commit, Dialect, HttpValidatorConfig, Loaded, Signal, SourceFile, ValidatorConfig,
+    load,
 };
 
 use crate::folder::{TODAY, env, files_in, fixture, load_text};

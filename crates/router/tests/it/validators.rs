@@ -526,9 +526,12 @@ fn by_address(service: &HttpValidatorConfig) -> Result<Arc<dyn Validator>, Valid
     if url.is_empty() {
         return Err(ValidatorError::new("no address"));
     }
-    let judge = move |answer: &Judged| match answer.response.plain_text() == url {
-        true => Verdict::Valid,
-        false => Verdict::invalid("another address"),
+    let judge = move |answer: &Judged| {
+        if answer.response.plain_text() == url {
+            Verdict::Valid
+        } else {
+            Verdict::invalid("another address")
+        }
     };
     Ok(Arc::new(validator_fn("service", judge)))
 }
