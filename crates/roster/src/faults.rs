@@ -359,6 +359,7 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validator::HttpValidatorConfig;
 
     fn policy() -> RolePolicy {
         let ms = Duration::from_millis;
@@ -448,6 +449,21 @@ mod tests {
             fault(|p| p.restore.restore_below = f64::NAN),
             Some("restore.restore_below")
         );
+    }
+
+    #[test]
+    fn a_service_has_some_time_and_no_more_than_every_validator() {
+        let with = |timeout: u64| {
+            fault(|policy| {
+                let mut service = HttpValidatorConfig::new("http://h/");
+                service.timeout = Some(Duration::from_millis(timeout));
+                policy.validators = vec![ValidatorConfig::Http(service)];
+            })
+        };
+        assert_eq!(with(1), None);
+        assert_eq!(with(2_000), None);
+        assert_eq!(with(0), Some("validators"));
+        assert_eq!(with(2_001), Some("validators"));
     }
 
     #[test]

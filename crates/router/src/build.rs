@@ -600,7 +600,7 @@ impl Assembly<'_> {
         named: &ValidatorConfig,
     ) -> Result<Arc<dyn Validator>, BuildError> {
         let service = match named {
-            ValidatorConfig::BuiltIn(rule) => return Ok(Arc::new(rule.clone())),
+            ValidatorConfig::BuiltIn(own) => return Ok(Arc::new(own.clone())),
             ValidatorConfig::Http(service) => service,
         };
         let made = self.http_validators.make(service);

@@ -47,6 +47,19 @@ fn write(folder: &Path, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// Nobody is asked by either.
+#[tokio::test]
+async fn check_and_explain_take_a_service_that_judges_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = r#"validators = [{ kind = "http", url = "http://127.0.0.1:9/judge" }]"#;
+    let path = write(folder.path(), &format!("{GOOD}{service}\n"));
+    let output = run(&["check", &path]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = run(&["explain", "--config", &path]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("planner"));
+}
+
 #[tokio::test]
 async fn check_names_file_line_and_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
