@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::gateway::{Gateway, Setup, question, upstream};
-use crate::tickets::hook::{Hook, Manner};
+use crate::tickets::hook::{Hook, Manner, Reaction};
 use crate::wire::Reply;
 use evenkeel::{RouterError, Settings, core::NoObserver};
 use evenkeel_chaos::{Behaviour, Upstream};
@@ -241,7 +241,7 @@ async fn a_service_that_says_nothing_of_use_gives_no_verdict() {
     fn no_http(_: &Value) -> Vec<u8> {
         b"valid\r\n\r\n".to_vec()
     }
-    let manners: [(fn(&Value) -> Vec<u8>, &str); 7] = [
+    let manners: [(Reaction, &str); 7] = [
         (garbage, "answered with no JSON"),
         (undecided, "answered without `valid`"),
         (endless, "answered with more than 65536 bytes"),

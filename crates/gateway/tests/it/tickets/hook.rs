@@ -42,6 +42,9 @@ impl Post {
     }
 }
 
+/// Bytes of an answer to what was posted.
+pub(crate) type Reaction = fn(&Value) -> Vec<u8>;
+
 /// How the receiver answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
@@ -49,7 +52,7 @@ pub(crate) enum Manner {
     Refuses,
     Hangs,
     /// With these bytes, by what was posted.
-    Says(fn(&Value) -> Vec<u8>),
+    Says(Reaction),
 }
 
 #[derive(Debug)]
