@@ -1,6 +1,6 @@
 //! One whole answer, in no provider's dialect.
 
-use crate::{Extra, Part, ToolCall, part::plain_text};
+use crate::{Extra, Part, RateLimits, ToolCall, part::plain_text};
 
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,9 @@ pub struct ChatResponse {
     pub usage: Option<Usage>,
     /// What the model could not be told as asked, a short line each.
     pub adapted: Vec<String>,
+    /// The rate limits that came with it, where it came in one piece and any were
+    /// reported.
+    pub rate_limits: Option<Box<RateLimits>>,
     /// Wire fields without a neutral place.
     pub extra: Extra,
 }
@@ -161,6 +164,7 @@ mod tests {
             finish,
             usage: None,
             adapted: Vec::new(),
+            rate_limits: None,
             extra: Extra::default(),
         }
     }

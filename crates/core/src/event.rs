@@ -1,8 +1,8 @@
 //! Everything worth telling, as one list.
 
 use crate::{
-    AttemptKind, CallId, Class, Cost, DegradationLevel, Meta, ModelId, Refusal, TicketId,
-    TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
+    AttemptKind, CallId, Class, Cost, DegradationLevel, Meta, ModelId, Refusal, ShadowPair,
+    TicketId, TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +27,20 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {
     fn on(&self, _: &Event) {}
+}
+
+/// Several hear the same, in their order. The trace context is that of the first
+/// that gives one.
+impl Observer for Vec<Arc<dyn Observer>> {
+    fn on(&self, event: &Event) {
+        for observer in self {
+            observer.on(event);
+        }
+    }
+
+    fn context(&self, call: CallId, attempt: usize) -> Option<TraceContext> {
+        self.iter().find_map(|o| o.context(call, attempt))
+    }
 }
 
 /// One thing that happened, and when.
@@ -457,6 +471,8 @@ pub enum EventKind {
         /// Calls of roles with that model that nobody answered.
         failed: u64,
     },
+    /// A copy of an answered call ended at a candidate.
+    Shadowed(Arc<ShadowPair>),
     /// A call found no rung that could answer.
     RosterExhausted {
         /// The role.

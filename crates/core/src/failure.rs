@@ -1,5 +1,6 @@
 //! What can go wrong with an attempt, and what the class of it means.
 
+use crate::RateLimits;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,7 +202,7 @@ pub struct Failure {
     /// The provider's machine code, where one was received.
     pub code: Option<String>,
     /// The field of the request that the provider names as the cause.
-    pub param: Option<String>,
+    pub param: Option<Box<str>>,
     /// One line for the caller.
     pub message: String,
     /// False where the provider forbids asking the same model again
@@ -214,6 +215,8 @@ pub struct Failure {
     /// caller did not say so, and the provider has learned to write it otherwise:
     /// the same model may be asked once more.
     pub own_words: bool,
+    /// The rate limits that came with it, where any were reported.
+    pub rate_limits: Option<Box<RateLimits>>,
     /// The error below, where there is one.
     #[source]
     pub source: Option<BoxError>,
@@ -234,6 +237,7 @@ impl Failure {
             same_model_may_help: true,
             capability_gap: false,
             own_words: false,
+            rate_limits: None,
             source: None,
         }
     }

@@ -15,6 +15,8 @@ mod meta;
 mod part;
 mod pieces;
 mod provider;
+mod rate_limits;
+mod shadow;
 mod stream;
 mod ticket;
 mod tokens;
@@ -41,6 +43,8 @@ pub use crate::meta::{Meta, Route};
 pub use crate::part::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 pub use crate::pieces::{delta_of, events_of};
 pub use crate::provider::{EventStream, Provider, ProviderCall};
+pub use crate::rate_limits::{Allowance, RateLimits};
+pub use crate::shadow::{ShadowAnswer, ShadowPair};
 pub use crate::stream::{Accumulator, Delta, StreamEvent};
 pub use crate::ticket::{
     Accepted, Claimed, InvalidTicketId, Ticket, TicketCause, TicketDraft, TicketError, TicketId,

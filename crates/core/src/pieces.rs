@@ -5,6 +5,9 @@ use crate::{ChatResponse, Delta, Part, StreamEvent};
 /// A whole answer as the events of a stream, without its end.
 pub fn events_of(response: &ChatResponse) -> Vec<StreamEvent> {
     let mut events = Vec::with_capacity(response.parts.len() + 4);
+    if let Some(limits) = &response.rate_limits {
+        events.push(StreamEvent::RateLimits(limits.clone()));
+    }
     if !response.adapted.is_empty() {
         events.push(StreamEvent::Adapted(response.adapted.clone()));
     }

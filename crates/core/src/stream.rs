@@ -1,7 +1,8 @@
 //! Streams in neutral events, and how they add up to a whole answer.
 
 use crate::{
-    ChatResponse, Class, Extra, Failure, Finish, Meta, Part, ReasoningPart, ToolCall, Usage,
+    ChatResponse, Class, Extra, Failure, Finish, Meta, Part, RateLimits, ReasoningPart, ToolCall,
+    Usage,
 };
 use serde_json::{Map, Value};
 
@@ -20,6 +21,9 @@ pub enum StreamEvent {
         /// Wire fields without a neutral place.
         extra: Extra,
     },
+    /// The rate limits that the answer's headers report, before anything else. No
+    /// progress.
+    RateLimits(Box<RateLimits>),
     /// What the model could not be told as asked, a short line each. No progress.
     Adapted(Vec<String>),
     /// More wire fields of the answer without a neutral place; of a field that
@@ -132,7 +136,10 @@ impl Accumulator {
             StreamEvent::Finish(finish) => self.finish = Some(*finish),
             StreamEvent::Usage(usage) => self.usage = Some(*usage),
             StreamEvent::End => self.ended = true,
-            StreamEvent::KeepAlive | StreamEvent::Skipped | StreamEvent::Resumed(_) => {}
+            StreamEvent::RateLimits(_)
+            | StreamEvent::KeepAlive
+            | StreamEvent::Skipped
+            | StreamEvent::Resumed(_) => {}
         }
     }
 
@@ -211,6 +218,7 @@ impl Accumulator {
                 finish,
                 usage: self.usage,
                 adapted: self.adapted,
+                rate_limits: None,
                 extra: self.extra,
             }),
             _ => Err(Failure::new(

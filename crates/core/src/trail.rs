@@ -195,6 +195,9 @@ pub enum Refusal {
     SemanticBreakerOpen(Duration),
     /// After a rate limit; for how much longer.
     Cooldown(Duration),
+    /// The request would go over a rate limit that is configured, or that the
+    /// provider reports; for how much longer.
+    RateLimitNear(Duration),
     /// Quota, credential or a missing model; for how much longer.
     Hold {
         /// What the hold is for.
@@ -252,6 +255,7 @@ impl Refusal {
             Self::BreakerOpen(_) | Self::BreakerTrial(_) => "breaker_open",
             Self::SemanticBreakerOpen(_) => "quality_gate",
             Self::Cooldown(_) => "cooldown",
+            Self::RateLimitNear(_) => "rate_limit_near",
             Self::Hold { .. } => "hold",
             Self::Drill(_) => "drill",
             Self::AtCapacity => "at_capacity",
@@ -275,6 +279,7 @@ impl Refusal {
             | Self::BreakerTrial(d)
             | Self::SemanticBreakerOpen(d)
             | Self::Cooldown(d)
+            | Self::RateLimitNear(d)
             | Self::Drill(d) => Some(d),
             Self::Hold { remaining, .. } => Some(remaining),
             _ => None,

@@ -187,7 +187,8 @@ fn prompts(
     read: &dyn Fn(&str) -> Result<Vec<u8>, Unreadable>,
 ) -> Result<PromptSet, SettingsError> {
     let roster = |role: &evenkeel_roster::RoleConfig| -> Vec<ModelId> {
-        role.rungs.iter().map(|rung| rung.model.clone()).collect()
+        let rungs = role.rungs.iter().map(|rung| &rung.model);
+        rungs.chain(&role.policy.shadow.model).cloned().collect()
     };
     let rosters = config
         .roles

@@ -1,7 +1,7 @@
 //! What happens to calls and roles, as structured log lines.
 
 use crate::answer::{ms, usd};
-use evenkeel_core::{CallId, Class, Event, EventKind, Observer, TicketState};
+use evenkeel_core::{CallId, Class, Event, EventKind, Observer, ShadowPair, TicketState};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,6 +94,7 @@ impl Observer for LogObserver {
                     );
                 }
             }
+            EventKind::Shadowed(pair) => shadowed(event, pair),
             EventKind::CallEnded { role, outcome, .. } => {
                 if *outcome == "ok" {
                     self.exhausted.end(role);
@@ -569,6 +570,19 @@ fn stream_interrupted(event: &Event) {
         resumed = resumed.is_some(),
         sent_tokens,
         error.type = class.as_str(),
+    );
+}
+
+fn shadowed(event: &Event, pair: &ShadowPair) {
+    tracing::debug!(
+        event = "shadowed",
+        call = event.call.map(display),
+        agent.role = %pair.role,
+        live_model = %pair.live.model,
+        shadow_model = %pair.shadow.model,
+        latency_ms = ms(pair.shadow.latency),
+        cost_usd = pair.shadow.cost.map(|cost| usd(cost.usd)),
+        error.type = pair.shadow.failure.map(Class::as_str),
     );
 }
 

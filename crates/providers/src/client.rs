@@ -10,7 +10,7 @@ use crate::stream::{Content, Events, own_name};
 use crate::transport::Transport;
 use crate::wire::classify::{Reply, classify};
 use crate::wire::openai::Unwanted;
-use crate::wire::{Encoded, EventDecoder, Server, StreamLimits};
+use crate::wire::{Encoded, EventDecoder, Server, StreamLimits, rate_limits};
 use bytes::Bytes;
 use evenkeel_core::{
     Accumulator, Baggage, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Part,
@@ -325,6 +325,7 @@ impl Client {
             }
         }
         response.adapted = answer.adapted;
+        response.rate_limits = rate_limits(&answer.headers, self.clock.now()).map(Box::new);
         Ok(response)
     }
 
@@ -342,6 +343,9 @@ impl Client {
         let decoding = Decoding::of(&answer.headers, self.limits.max_event_bytes)
             .map_err(|e| undecodable(e).with_status(answer.status))?;
         let mut ready = VecDeque::new();
+        if let Some(limits) = rate_limits(&answer.headers, self.clock.now()) {
+            ready.push_back(Ok(StreamEvent::RateLimits(Box::new(limits))));
+        }
         if !answer.adapted.is_empty() {
             ready.push_back(Ok(StreamEvent::Adapted(answer.adapted)));
         }

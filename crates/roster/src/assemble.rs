@@ -14,7 +14,7 @@ use evenkeel_document::{Findings, Place, nearest};
 /// A configuration, and where its models are first named.
 pub(crate) struct Draft {
     pub(crate) config: Config,
-    /// Where each model is first named by a roster.
+    /// Where each model is first named, by a roster or as a candidate.
     pub(crate) named: BTreeMap<ModelId, Place>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn assemble(
     findings: &mut Findings,
 ) -> Draft {
     let roles = assemble_roles(written, home, findings);
-    let named = named_models(written);
+    let named = named_models(written, &roles);
     let providers = assemble_providers(written, &named, env, findings);
     let models = named
         .keys()
@@ -149,7 +149,10 @@ fn quality(fallback: &WrittenFallback<'_>, roster: &WrittenRoster<'_>) -> Option
     )
 }
 
-fn named_models(written: &Written<'_>) -> BTreeMap<ModelId, Place> {
+fn named_models(
+    written: &Written<'_>,
+    roles: &BTreeMap<String, RoleConfig>,
+) -> BTreeMap<ModelId, Place> {
     let mut named = BTreeMap::new();
     for roster in written.rosters.values() {
         let primary = roster.primary.iter().cloned();
@@ -159,6 +162,14 @@ fn named_models(written: &Written<'_>) -> BTreeMap<ModelId, Place> {
             .map(|f| (f.model.clone(), f.place("model")));
         for (id, place) in primary.chain(fallbacks) {
             named.entry(id).or_insert(place);
+        }
+    }
+    for (name, role) in roles {
+        let policy = written.policies.get(name.as_str());
+        let policy = policy.map_or(&written.defaults, |(_, policy)| policy);
+        let place = policy.locate("shadow.model");
+        if let (Some(id), Some(place)) = (&role.policy.shadow.model, place) {
+            named.entry(id.clone()).or_insert(place);
         }
     }
     named
@@ -263,7 +274,9 @@ fn assemble_model(
     let mut model = ModelConfig {
         breaker: shared.breaker.clone(),
         cooldown: shared.cooldown.clone(),
-        max_concurrency: shared.max_concurrency,
+        max_concurrency: shared.limits.max_concurrency,
+        requests_per_minute: shared.limits.requests_per_minute,
+        tokens_per_minute: shared.limits.tokens_per_minute,
         ..ModelConfig::new(id.clone())
     };
     let dialect = providers

@@ -36,6 +36,8 @@ impl RolePolicy {
         restore_faults(&self.restore, &mut faults);
         self.degraded.faults(&mut faults);
         self.queue.add_faults(&mut faults);
+        faults.share("shadow.share", self.shadow.share);
+        faults.at_least_one("shadow.max_concurrency", self.shadow.max_concurrency);
         faults.0
     }
 

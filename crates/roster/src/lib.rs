@@ -26,7 +26,7 @@ pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, Simulate
 pub use crate::network::{InvalidNetwork, Network};
 pub use crate::policy::{
     Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnStreamBreak, OnValidatorError,
-    PolicyError, RestorePolicy, RetryPolicy, RolePolicy, Signal, StreamValidation,
+    PolicyError, RestorePolicy, RetryPolicy, RolePolicy, ShadowPolicy, Signal, StreamValidation,
 };
 pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,

@@ -1,5 +1,6 @@
 //! Models as the files describe them.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use evenkeel_core::ModelId;
@@ -78,6 +79,12 @@ pub struct ModelConfig {
     pub cooldown: CooldownPolicy,
     /// `limits.max_concurrency`: calls at a time, from the same three places.
     pub max_concurrency: usize,
+    /// `limits.requests_per_minute`, from the same three places; `None`: no limit but
+    /// what the provider reports.
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// `limits.tokens_per_minute`, input and output together, from the same three
+    /// places; `None`: no limit but what the provider reports.
+    pub tokens_per_minute: Option<NonZeroU32>,
     /// `context_window`, in tokens; `None`: unknown.
     pub context_window: Option<u64>,
     /// `max_output_tokens`; `None`: unknown.
@@ -147,6 +154,8 @@ impl ModelConfig {
             breaker: BreakerPolicy::default(),
             cooldown: CooldownPolicy::default(),
             max_concurrency: DEFAULT_CONCURRENCY,
+            requests_per_minute: None,
+            tokens_per_minute: None,
             context_window: None,
             max_output_tokens: None,
             tools: None,

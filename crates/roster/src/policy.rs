@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_core::Clocks;
+use evenkeel_core::{Clocks, ModelId};
 
 use crate::degraded::DegradedPolicy;
 use crate::queue::{OnExhausted, QueuePolicy};
@@ -219,6 +219,30 @@ impl Default for RestorePolicy {
     }
 }
 
+/// A copy of a share of the role's calls, for a candidate (`shadow`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShadowPolicy {
+    /// `model`: the candidate; `None`: no call is shadowed.
+    pub model: Option<ModelId>,
+    /// `share`: of the role's calls, 0 to 1.
+    pub share: f64,
+    /// `capture`: whether requests and answers are kept with what is measured.
+    pub capture: bool,
+    /// `max_concurrency`: shadows at a time; calls beyond have none.
+    pub max_concurrency: u32,
+}
+
+impl Default for ShadowPolicy {
+    fn default() -> Self {
+        Self {
+            model: None,
+            share: 0.05,
+            capture: false,
+            max_concurrency: 8,
+        }
+    }
+}
+
 /// Everything one role asks for. Built by [`RolePolicy::new`] with the
 /// defaults of the files; [`RolePolicy::validate`] says what is wrong with it.
 #[expect(
@@ -288,6 +312,8 @@ pub struct RolePolicy {
     pub retry: RetryPolicy,
     /// `restore`.
     pub restore: RestorePolicy,
+    /// `shadow`.
+    pub shadow: ShadowPolicy,
     /// `on_content_filter`.
     pub on_content_filter: OnContentFilter,
     /// `on_degraded_input` and its neighbours.
@@ -348,6 +374,7 @@ impl RolePolicy {
             hedge: HedgePolicy::default(),
             retry: RetryPolicy::default(),
             restore: RestorePolicy::default(),
+            shadow: ShadowPolicy::default(),
             on_content_filter: OnContentFilter::Stop,
             validators: Vec::new(),
             on_validator_error: OnValidatorError::Fail,

@@ -133,6 +133,7 @@ impl AnswerStream {
         self.rest = None;
         let next = self.call.broke(self.index, failure, &mut self.meta, now());
         let (attempt, rung) = next?;
+        self.call.forgo_shadow();
         self.index = attempt;
         self.rest = Some(Box::new(upstream(&self.call, attempt, rung)));
         Ok(())
@@ -150,6 +151,9 @@ impl AnswerStream {
         hear(&mut self.call, self.index, &event, now());
         let ends = event == StreamEvent::End;
         if let Some(slot) = &mut self.rest {
+            if self.call.is_shadowed() {
+                slot.sum.push(&event);
+            }
             slot.pass(event, &mut self.passed)?;
         }
         for event in self.passed.drain(..) {
@@ -157,8 +161,11 @@ impl AnswerStream {
             self.call.deliver(self.index, event, ready, now())?;
         }
         if ends {
-            self.rest = None;
+            let answer = self.rest.take().map(|slot| slot.sum.finish());
             self.call.completed(self.index, &mut self.meta, now());
+            if let Some(Ok(answer)) = answer {
+                self.call.shadow(self.index, &answer, now());
+            }
         }
         Ok(())
     }

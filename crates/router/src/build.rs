@@ -10,8 +10,10 @@ use crate::health::{Endpoint, Hold, ModelHealth, ProviderHealth};
 use crate::role::Role;
 use crate::router::{Inner, Router};
 use crate::rung::{Measure, Rung, limits};
+use crate::shadow::Candidate;
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
+use crate::throttle::Throttle;
 use crate::validation::{Blocking, HttpValidators, Validation};
 use arc_swap::ArcSwap;
 use evenkeel_breaker::{
@@ -25,7 +27,7 @@ use evenkeel_probe::{LatencyWindow, Recovery, RecoveryConfig, WindowConfig};
 use evenkeel_prompts::{Calibration, ModelCounter, PromptSet};
 use evenkeel_roster::{
     BreakerPolicy, Config, Dialect, HttpValidatorConfig, ModelConfig, OnExhausted, PolicyError,
-    ProviderConfig, RoleConfig, RolePolicy, RungConfig, TaskPolicy, ValidatorConfig,
+    ProviderConfig, RoleConfig, RolePolicy, RungConfig, ShadowPolicy, TaskPolicy, ValidatorConfig,
 };
 use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -275,6 +277,7 @@ impl<'a> RouterBuilder<'a> {
                 ..Tailoring::default()
             }),
             seeds: fastrand::Rng::with_seed(self.seed),
+            stop: stop.clone(),
             now: now(),
         };
         let parts = assembly.parts()?;
@@ -339,6 +342,7 @@ impl<'a> RouterBuilder<'a> {
                 ..Tailoring::default()
             }),
             seeds: fastrand::Rng::with_seed((inner.unit.0)().to_bits()),
+            stop: inner.stop.clone(),
             now: now(),
         };
         assembly.parts()
@@ -374,6 +378,7 @@ impl Inner {
             around: self.around.clone(),
             tailoring: generation.tailoring.clone(),
             seeds: fastrand::Rng::with_seed((self.unit.0)().to_bits()),
+            stop: self.stop.clone(),
             now: now(),
         };
         let parts = assembly.parts()?;
@@ -397,6 +402,8 @@ struct Assembly<'a> {
     validators: BTreeMap<String, Vec<Arc<dyn Validator>>>,
     http_validators: HttpValidators,
     seeds: fastrand::Rng,
+    /// Cancelled when the router ends.
+    stop: CancellationToken,
     now: Instant,
 }
 
@@ -439,8 +446,8 @@ impl Assembly<'_> {
         let mut providers: HealthByProvider = BTreeMap::new();
         let mut models: BTreeMap<ModelId, Arc<ModelHealth>> = BTreeMap::new();
         for role in self.config.roles.values() {
-            for rung in &role.rungs {
-                let id = &rung.model;
+            let rungs = role.rungs.iter().map(|rung| &rung.model);
+            for id in rungs.chain(&role.policy.shadow.model) {
                 if models.contains_key(id) {
                     continue;
                 }
@@ -540,6 +547,11 @@ impl Assembly<'_> {
             hold: Hold::default(),
             drill: Arc::default(),
             probes: Arc::default(),
+            throttle: Arc::new(Throttle::new(
+                config.requests_per_minute,
+                config.tokens_per_minute,
+                self.now,
+            )),
             capacity: Arc::new(Semaphore::new(
                 config.max_concurrency.min(Semaphore::MAX_PERMITS),
             )),
@@ -585,6 +597,7 @@ impl Assembly<'_> {
             config.policy.validator_timeout,
             self.around.blocking.clone(),
         );
+        role.candidate = self.candidate(&config.policy.shadow, models)?;
         for (task, policy) in &config.policy.tasks {
             let apart = self.apart(config, &role, task, policy)?;
             let policy = policy.clone();
@@ -634,6 +647,33 @@ impl Assembly<'_> {
         ))
     }
 
+    /// Where shadows go, if any do.
+    fn candidate(
+        &self,
+        shadow: &ShadowPolicy,
+        models: &BTreeMap<ModelId, Arc<ModelHealth>>,
+    ) -> Result<Option<Arc<Candidate>>, BuildError> {
+        let Some(model) = shadow.model.as_ref().filter(|_| shadow.share > 0.0) else {
+            return Ok(None);
+        };
+        let model = models[model].clone();
+        let cooldown = &model.config.cooldown;
+        let rest = Cooldown::new(cooldown.base, cooldown.growth, cooldown.cap);
+        let rest = rest.map_err(|source| BuildError::Breaker {
+            of: format!("model `{}`", model.id),
+            source,
+        })?;
+        let places = usize::try_from(shadow.max_concurrency).unwrap_or(usize::MAX);
+        Ok(Some(Arc::new(Candidate {
+            model,
+            share: shadow.share,
+            capture: shadow.capture,
+            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+            rest,
+            stop: self.stop.clone(),
+        })))
+    }
+
     /// The task's own rungs and word, where it is judged apart from its role.
     /// The health of its models, and the count of their useless answers, is the
     /// role's.
@@ -673,6 +713,7 @@ impl Assembly<'_> {
         let mut unit = self.unit(role.name.clone(), own, rungs)?;
         unit.task = Some(Arc::from(task));
         unit.validation = role.validation.clone();
+        unit.candidate.clone_from(&role.candidate);
         Ok(Some(Arc::new(unit)))
     }
 

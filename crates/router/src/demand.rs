@@ -149,7 +149,7 @@ fn min_capability(context: &CallContext) -> Result<f64, Failure> {
 fn bad(code: &str, param: &str, message: String) -> Failure {
     let mut failure = Failure::new(Class::BadRequest, message);
     failure.code = Some(code.to_owned());
-    failure.param = Some(param.to_owned());
+    failure.param = Some(param.into());
     failure
 }
 

@@ -162,6 +162,9 @@ fn take(
         Upstream::Whole(response) => {
             drop(open.take(index));
             call.came_whole(index, &response);
+            if let Some(limits) = &response.rate_limits {
+                call.heard_limits(index, limits, now);
+            }
             let answer = Complete {
                 response: *response,
                 held: Vec::new(),
@@ -190,6 +193,11 @@ fn take(
             };
             let held = slot.held;
             judge(call, open, mode, index, Complete { response, held }, now)
+        }
+        Upstream::Event(StreamEvent::RateLimits(limits)) => {
+            // For the router alone: the caller has limits of another kind.
+            call.heard_limits(index, &limits, now);
+            None
         }
         Upstream::Event(event) => {
             hear(call, index, &event, now);
@@ -244,7 +252,9 @@ fn hold(
 /// The attempt commits with what it holds: it wins, and the others lose.
 fn commit(call: &mut Call, open: &mut Open, index: usize, now: Instant) -> Option<(Meta, Winning)> {
     let mut slot = open.take(index)?;
-    slot.sum = Accumulator::default();
+    if !call.is_shadowed() {
+        slot.sum = Accumulator::default();
+    }
     let meta = call.won(index, now);
     close_losers(call, open);
     Some((meta, Winning::Stream(Box::new(slot))))
@@ -306,6 +316,7 @@ fn win(
     let mut meta = call.won(index, now);
     close_losers(call, open);
     call.completed(index, &mut meta, now);
+    call.shadow(index, &response, now);
     match mode {
         Mode::Whole => (meta, Winning::Whole(Box::new(response))),
         Mode::Stream => {

@@ -3,6 +3,7 @@
 use crate::drill::DrillPlace;
 use crate::prober::ProbeBook;
 use crate::rung::locked;
+use crate::throttle::{Booking, Draw, Throttle};
 use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
@@ -161,6 +162,7 @@ pub(crate) struct ModelHealth {
     pub(crate) drill: Arc<DrillPlace>,
     /// When it was probed, and what that cost.
     pub(crate) probes: Arc<Mutex<ProbeBook>>,
+    pub(crate) throttle: Arc<Throttle>,
     pub(crate) capacity: Arc<Semaphore>,
     pub(crate) config: ModelConfig,
     pub(crate) counter: Arc<ModelCounter>,
@@ -209,6 +211,12 @@ impl ModelHealth {
         self.set_aside_for(now, today)
             .or_else(cooldown)
             .or_else(|| self.broken(now))
+            .or_else(|| self.near_limit(|| Draw::LEAST, now))
+    }
+
+    /// Why a request that draws so much can't be sent: it would go over a rate limit.
+    pub(crate) fn near_limit(&self, draw: impl FnOnce() -> Draw, now: Instant) -> Option<Refusal> {
+        self.throttle.lacks(draw, now).map(Refusal::RateLimitNear)
     }
 
     /// Why it can't be asked again by a call that has waited.
@@ -302,6 +310,8 @@ pub(crate) struct Permits {
     pub(crate) breakers: BreakerPermits,
     pub(crate) semantic: OwnedPermit,
     pub(crate) capacity: OwnedSemaphorePermit,
+    /// Of its rate limits, where any are known.
+    pub(crate) booking: Option<Booking>,
 }
 
 impl Permits {

@@ -7,6 +7,7 @@ use crate::health::ModelHealth;
 use crate::role::Role;
 use crate::rung::{Measure, limits, locked};
 use crate::surroundings::Surroundings;
+use crate::throttle::Draw;
 use evenkeel_breaker::State as BreakerState;
 use evenkeel_core::{
     CallContext, ChatRequest, Class, Cost, EventKind, Failure, Phase, ProviderCall, SpentOn,
@@ -230,6 +231,11 @@ impl Prober {
         {
             return false;
         }
+        let most = most_of_probe(&model.config);
+        let draw = || Draw {
+            input: most.input,
+            output: most.output,
+        };
         let mut book = self.book(index);
         if book.day != today {
             book.day = today;
@@ -237,8 +243,12 @@ impl Prober {
         }
         let config = &model.config;
         // Without prices no cap can hold.
-        let cost = config.cost_usd(&most_of_probe(config)).unwrap_or(0.0);
+        let cost = config.cost_usd(&most).unwrap_or(0.0);
         if book.spent_usd + cost > config.probe_usd_per_day {
+            return false;
+        }
+        // Live calls come first where a rate limit is near.
+        if model.throttle.admit(draw, now).is_err() {
             return false;
         }
         book.spent_usd += cost;

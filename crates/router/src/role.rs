@@ -4,6 +4,7 @@ use crate::demand::Task;
 use crate::mean::{Mean, as_f64};
 use crate::pin::Pin;
 use crate::rung::{At, Leaving, Measure, Rung, locked};
+use crate::shadow::Candidate;
 use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
 use crate::validation::Validation;
@@ -31,6 +32,8 @@ pub(crate) struct Role {
     pub(crate) tailoring: Arc<Tailoring>,
     /// What judges its answers beyond wire format and schema.
     pub(crate) validation: Validation,
+    /// Where shadows of its calls go.
+    pub(crate) candidate: Option<Arc<Candidate>>,
     pub(crate) word: Arc<RoleWord>,
     /// The rung that an operator holds it on.
     pub(crate) pin: Arc<Pin>,
@@ -70,6 +73,7 @@ impl Role {
             rungs,
             tailoring,
             validation: Validation::default(),
+            candidate: None,
             word: Arc::new(RoleWord::new(0)),
             pin: Arc::default(),
             hedges: Arc::new(hedges),

@@ -41,6 +41,11 @@ impl ModelHealth {
         if self.config.cooldown == before.config.cooldown {
             self.cooldown = before.cooldown.clone();
         }
+        if self.config.requests_per_minute == before.config.requests_per_minute
+            && self.config.tokens_per_minute == before.config.tokens_per_minute
+        {
+            self.throttle = before.throttle.clone();
+        }
         if self.config.max_concurrency == before.config.max_concurrency {
             self.capacity = before.capacity.clone();
         }

@@ -3,10 +3,13 @@
 use super::lines;
 use anyhow::Context as _;
 use evenkeel::Settings;
-use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, Tickets};
+use evenkeel_core::Observer;
+use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,6 +26,9 @@ pub(crate) struct ServeArgs {
     log_format: lines::Format,
 }
 
+/// How long the last pairs of shadowed calls may take to be written.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
 /// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
 /// second signal ends it at once. SIGHUP reloads the configuration.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -34,7 +40,14 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for warning in settings.warnings() {
         tracing::warn!(event = "config_warning", "{warning}");
     }
-    let observer = Arc::new(LogObserver::new());
+    let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(LogObserver::new())];
+    let mut writers = JoinSet::new();
+    if let Some(folder) = settings.state_dir() {
+        let (shadows, writer) = ShadowLog::new(folder.join("shadow"));
+        observers.push(Arc::new(shadows));
+        writers.spawn(writer.run());
+    }
+    let observer: Arc<dyn Observer> = Arc::new(observers);
     let validators = HttpValidators::new()?;
     let mut builder = settings
         .router_builder(observer.clone())?
@@ -101,6 +114,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(tickets) = tickets {
         tickets.close();
     }
+    // With the router the log ends, and with it the writer, when all is written. A
+    // disk that hangs holds up no end.
+    drop(router);
+    let _ = tokio::time::timeout(LAST_WRITES, writers.join_next()).await;
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -108,7 +125,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 /// The tickets of the state folder, where there is one.
 fn open_tickets(
     settings: &Settings,
-    observer: Arc<LogObserver>,
+    observer: Arc<dyn Observer>,
 ) -> anyhow::Result<Option<Arc<Tickets>>> {
     let Some(folder) = settings.state_dir() else {
         return Ok(None);

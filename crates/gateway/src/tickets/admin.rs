@@ -172,6 +172,7 @@ fn written(body: &[u8]) -> Result<ChatResponse, ApiError> {
             finish: Finish::Stop,
             usage: None,
             adapted: Vec::new(),
+            rate_limits: None,
             extra: Extra {
                 dialect: DIALECT,
                 ..Extra::default()

@@ -3,6 +3,7 @@
 use crate::wire::{self, Reply};
 use evenkeel::Settings;
 use evenkeel_chaos::{Behaviour, Upstream, UpstreamConfig};
+use evenkeel_core::Observer;
 use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, Tickets};
 use evenkeel_router::Router;
 use serde_json::{Value, json};
@@ -73,12 +74,20 @@ impl Gateway {
 
     /// With more tables.
     pub(crate) fn with_more(upstreams: &[&Upstream], setup: Setup, tables: &str) -> Self {
+        Self::observed(upstreams, setup, tables, Arc::new(LogObserver::new()))
+    }
+
+    pub(crate) fn observed(
+        upstreams: &[&Upstream],
+        setup: Setup,
+        tables: &str,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evenkeel.toml");
         let text = format!("{}\n{tables}", config(upstreams, setup));
         std::fs::write(&path, text).unwrap();
         let settings = Settings::load(&path).unwrap();
-        let observer = Arc::new(LogObserver::new());
         let validators = HttpValidators::new().unwrap();
         let mut builder = settings
             .router_builder(observer.clone())

@@ -20,6 +20,7 @@ mod heartbeats;
 mod outcomes;
 mod passes;
 mod resumes;
+mod shadow;
 mod shutdown;
 mod slow_clients;
 mod streams;

@@ -379,6 +379,7 @@ fn answer() -> impl Strategy<Value = ChatResponse> {
                     finish: if calling { Finish::ToolUse } else { finish },
                     usage,
                     adapted: Vec::new(),
+                    rate_limits: None,
                     extra,
                 }
             },
@@ -421,6 +422,7 @@ fn part_events(part: &Part, calls: &mut usize) -> Vec<StreamEvent> {
         finish: Finish::Stop,
         usage: None,
         adapted: vec![],
+        rate_limits: None,
         extra: Extra::default(),
     };
     let index = *calls;
@@ -566,6 +568,7 @@ fn a_stream_split_at_every_byte_gives_the_same_events() {
             ..Usage::default()
         }),
         adapted: vec![],
+        rate_limits: None,
         extra: own(Map::new()),
     };
     let bytes = bytes(&answer);

@@ -363,6 +363,7 @@ fn chat_response() -> impl Strategy<Value = ChatResponse> {
                 },
                 usage,
                 adapted: Vec::new(),
+                rate_limits: None,
                 extra,
             }
         })

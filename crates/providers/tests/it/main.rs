@@ -37,6 +37,7 @@ mod wire_classes;
 mod wire_details;
 mod wire_mistral;
 mod wire_pairs;
+mod wire_rate_limits;
 mod wire_requests;
 mod wire_roundtrip;
 mod wire_streams;

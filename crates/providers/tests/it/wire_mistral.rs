@@ -370,6 +370,7 @@ proptest! {
             finish: if calls { Finish::ToolUse } else { Finish::ContextWindow },
             usage: Some(Usage { input: count.into(), output: 1, ..Usage::default() }),
             adapted: Vec::new(),
+            rate_limits: None,
             extra: own(),
         };
         let written = encode_response(&response, "m").to_string();
@@ -388,6 +389,7 @@ proptest! {
             finish: if calls { Finish::ToolUse } else { Finish::Stop },
             usage: Some(Usage { input: 3, output: 1, ..Usage::default() }),
             adapted: Vec::new(),
+            rate_limits: None,
             extra: own(),
         };
         let mut encoder = StreamEncoder::new("a", 7, "m");

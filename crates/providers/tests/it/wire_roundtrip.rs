@@ -353,6 +353,7 @@ fn chat_response() -> impl Strategy<Value = ChatResponse> {
                 finish,
                 usage,
                 adapted: Vec::new(),
+                rate_limits: None,
                 extra,
             },
         )

@@ -30,6 +30,7 @@ impl RoleCheck<'_, '_> {
         self.check_usable(draft, today);
         self.check_tasks(waived);
         self.check_kept(draft);
+        self.check_shadow(draft);
     }
 
     fn policy(&self) -> &RolePolicy {
@@ -236,6 +237,26 @@ impl RoleCheck<'_, '_> {
                 "escalates, and tickets.webhook_url is not set: operators see it only if they look"
                     .to_owned();
             let how = "set webhook_url and webhook_secret in [tickets]".to_owned();
+            self.findings.warning(&at, message, Some(how));
+        }
+    }
+
+    /// Shadows are worth their cost only if somebody sees what comes of them.
+    fn check_shadow(&mut self, draft: &Draft) {
+        let shadow = &self.policy().shadow;
+        let Some(model) = shadow.model.as_ref().filter(|_| shadow.share > 0.0) else {
+            return;
+        };
+        let at = self.setting("shadow.model");
+        if self.role.rungs.first().is_some_and(|r| r.model == *model) {
+            let message = format!(
+                "`{model}` is the role's primary: only what a fallback answered is compared"
+            );
+            self.findings.warning(&at, message, None);
+        }
+        if draft.config.server.state_dir.is_none() {
+            let message = "shadowed calls are told as events and written nowhere: server.state_dir is not set".to_owned();
+            let how = "write e.g. `state_dir = \"state\"` into [server]".to_owned();
             self.findings.warning(&at, message, Some(how));
         }
     }

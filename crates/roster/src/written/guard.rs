@@ -1,7 +1,10 @@
 //! The tables that roles share: `[breaker]`, `[cooldown]`, `[retry_budget]`, `[limits]`.
 
+use std::num::NonZeroU32;
+
 use crate::faults::Fault;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+use crate::model::DEFAULT_CONCURRENCY;
 use evenkeel_document::{Findings, Scope, TableReader, assign, locate_any};
 
 pub(crate) fn read_breaker(table: &mut TableReader<'_, '_>, breaker: &mut BreakerPolicy) {
@@ -39,17 +42,41 @@ pub(crate) fn read_retry_budget(table: &mut TableReader<'_, '_>, budget: &mut Re
     assign(&mut budget.window, table.ms("window_ms"));
 }
 
-pub(crate) fn read_limits(table: &mut TableReader<'_, '_>, max_concurrency: &mut usize) {
-    let Some(number) = table.count("max_concurrency") else {
-        return;
-    };
-    if number == 0 {
-        let at = table.place("max_concurrency");
-        let message = "is 0, expected 1 or more".to_owned();
-        let how = "take the model out of its rosters to stop using it".to_owned();
-        table.findings.error(&at, message, Some(how));
+/// `[limits]`: what a model is sent at most.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    pub(crate) max_concurrency: usize,
+    pub(crate) requests_per_minute: Option<NonZeroU32>,
+    pub(crate) tokens_per_minute: Option<NonZeroU32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_concurrency: DEFAULT_CONCURRENCY,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+        }
     }
-    assign(max_concurrency, usize::try_from(number).ok());
+}
+
+pub(crate) fn read_limits(table: &mut TableReader<'_, '_>, limits: &mut Limits) {
+    let mut read = |key| {
+        let number = table.count(key)?;
+        if number == 0 {
+            let at = table.place(key);
+            let message = "is 0, expected 1 or more".to_owned();
+            let how = "take the model out of its rosters to stop using it".to_owned();
+            table.findings.error(&at, message, Some(how));
+        }
+        NonZeroU32::new(number)
+    };
+    let most = read("max_concurrency").and_then(|most| usize::try_from(most.get()).ok());
+    assign(&mut limits.max_concurrency, most);
+    let requests = read("requests_per_minute");
+    limits.requests_per_minute = requests.or(limits.requests_per_minute);
+    let tokens = read("tokens_per_minute");
+    limits.tokens_per_minute = tokens.or(limits.tokens_per_minute);
 }
 
 /// Reports `faults` of the table `name`, each where its key was set last in

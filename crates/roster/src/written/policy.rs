@@ -9,8 +9,9 @@ use super::task::{FirstToken, WrittenTask, read_tasks};
 use super::validators::read_validators;
 use crate::policy::{
     Commit, CommitWindow, HedgeMode, HedgePolicy, OnContentFilter, OnStreamBreak, OnValidatorError,
-    RestorePolicy, RetryPolicy, RolePolicy, Signal, StreamValidation,
+    RestorePolicy, RetryPolicy, RolePolicy, ShadowPolicy, Signal, StreamValidation,
 };
+use evenkeel_core::ModelId;
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign, locate_any};
 
 /// What has no default.
@@ -142,6 +143,7 @@ pub(crate) fn read_policy<'a>(
     table.within("hedge", |t| read_hedge(t, &mut policy.hedge));
     table.within("retry", |t| read_retry(t, &mut policy.retry));
     table.within("restore", |t| read_restore(t, &mut policy.restore));
+    table.within("shadow", |t| read_shadow(t, &mut policy.shadow));
     read_exhausted(table, policy);
     table.within("complexity", |t| {
         let levels = &mut policy.complexity;
@@ -308,4 +310,19 @@ fn read_restore(table: &mut TableReader<'_, '_>, restore: &mut RestorePolicy) {
         table.ms("probe_interval_cap_ms"),
     );
     assign(&mut restore.reset_after, table.ms("reset_after_ms"));
+}
+
+fn read_shadow(table: &mut TableReader<'_, '_>, shadow: &mut ShadowPolicy) {
+    if let Some(text) = table.text("model") {
+        match ModelId::new(text) {
+            Ok(model) => shadow.model = Some(model),
+            Err(error) => {
+                let at = table.place("model");
+                table.findings.error(&at, error.to_string(), None);
+            }
+        }
+    }
+    assign(&mut shadow.share, table.number("share"));
+    assign(&mut shadow.capture, table.flag("capture"));
+    assign(&mut shadow.max_concurrency, table.count("max_concurrency"));
 }

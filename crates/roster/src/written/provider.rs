@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use super::access::{read_access, read_version};
 use super::check_name;
-use super::guard::{check, read_breaker, read_cooldown, read_limits, read_retry_budget};
+use super::guard::{Limits, check, read_breaker, read_cooldown, read_limits, read_retry_budget};
 use super::preset::Preset;
 use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
-use crate::model::{DEFAULT_CONCURRENCY, SimulatedModelConfig};
+use crate::model::SimulatedModelConfig;
 use crate::provider::{Dialect, ProviderConfig, ReasoningControl, WireConfig};
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign};
 
 /// The tables at the top of `evenkeel.toml` that providers and models start from.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct SharedTables {
     pub(crate) breaker: BreakerPolicy,
     pub(crate) cooldown: CooldownPolicy,
     pub(crate) retry_budget: RetryBudgetPolicy,
-    pub(crate) max_concurrency: usize,
+    pub(crate) limits: Limits,
 }
 
 /// A configured provider.
@@ -62,18 +62,7 @@ impl SharedTables {
                 table.findings,
             );
         }
-        table.within("limits", |t| read_limits(t, &mut self.max_concurrency));
-    }
-}
-
-impl Default for SharedTables {
-    fn default() -> Self {
-        Self {
-            breaker: BreakerPolicy::default(),
-            cooldown: CooldownPolicy::default(),
-            retry_budget: RetryBudgetPolicy::default(),
-            max_concurrency: DEFAULT_CONCURRENCY,
-        }
+        table.within("limits", |t| read_limits(t, &mut self.limits));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::amount::Amount;
 use crate::health::Permits;
 use crate::pace::Pace;
 use crate::tailor::Tailored;
+use crate::throttle::Booking;
 use evenkeel_core::{AttemptKind, Usage};
 use evenkeel_probe::Observation;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(super) struct Attempt {
     /// Its answer is whole and is being validated.
     pub(super) judging: bool,
     pub(super) permits: Option<Permits>,
+    /// Of its model's rate limits, where any are known.
+    pub(super) booking: Option<Booking>,
     pub(super) usage: Option<Usage>,
     /// Content that came.
     pub(super) came: Amount,

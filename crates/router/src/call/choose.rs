@@ -37,7 +37,15 @@ impl Call {
             return Some(refusal);
         }
         let refusal = self.role.refusal(rung, now, self.today);
-        refusal.or_else(|| self.cannot_take(rung))
+        refusal
+            .or_else(|| self.cannot_take(rung))
+            .or_else(|| self.near_limit(rung, now))
+    }
+
+    /// Why the call has to wait before it asks the rung: it would go over a rate limit.
+    pub(super) fn near_limit(&self, rung: usize, now: Instant) -> Option<Refusal> {
+        let model = &self.role.rungs[rung].model;
+        model.near_limit(|| self.draw(rung), now)
     }
 
     fn full(&self, rung: usize) -> bool {
@@ -132,10 +140,14 @@ impl Call {
         let semantic = at.semantic.admit_owned(now);
         let semantic = semantic.map_err(|r| Refusal::SemanticBreakerOpen(r.retry_in))?;
         let breakers = at.model.admit(now)?;
+        // Last: what is booked here is not given back.
+        let booking = at.model.throttle.admit(|| self.draw(rung), now);
+        let booking = booking.map_err(Refusal::RateLimitNear)?;
         Ok(Permits {
             breakers,
             semantic,
             capacity,
+            booking,
         })
     }
 
@@ -188,7 +200,7 @@ impl Call {
         if self.any_running()
             || self.wait_for_place(kind, now)
             || self.wait_for_trial(kind, now)
-            || self.wait_for_cooldown(now)
+            || self.wait_for_return(now)
         {
             return;
         }
@@ -228,7 +240,13 @@ impl Call {
 
     /// A wait that begins at `began`: into the trail, as one with that before it
     /// where it goes on with it.
-    fn note_wait(&mut self, rung: usize, wait: Duration, reason: &'static str, began: Instant) {
+    pub(super) fn note_wait(
+        &mut self,
+        rung: usize,
+        wait: Duration,
+        reason: &'static str,
+        began: Instant,
+    ) {
         let at = self.since(began);
         if let Some(TrailStep::Waited {
             rung: r,
@@ -289,24 +307,26 @@ impl Call {
         true
     }
 
-    /// Waits for the earliest end of a cooldown, if an answer then still fits
-    /// the deadline.
-    fn wait_for_cooldown(&mut self, now: Instant) -> bool {
-        let waits = (0..self.role.rungs.len()).filter_map(|r| match self.refusal(r, now) {
-            Some(Refusal::Cooldown(left)) => Some((left, r)),
+    /// Waits for the earliest end of a cooldown, or until a rate limit allows the
+    /// call, if an answer then still fits the deadline.
+    fn wait_for_return(&mut self, now: Instant) -> bool {
+        let waits = (0..self.role.rungs.len()).filter_map(|r| match self.refusal(r, now)? {
+            refusal @ (Refusal::Cooldown(left) | Refusal::RateLimitNear(left)) => {
+                Some((left, r, refusal.as_str()))
+            }
             _ => None,
         });
-        let Some((left, rung)) = waits.min() else {
+        let Some((left, rung, reason)) = waits.min() else {
             return false;
         };
-        // Callers that wait for the same cooldown do not all come back at once.
+        // Callers that wait for the same return do not all come back at once.
         let spread = (left / 10).min(Duration::from_secs(1));
         let left = left + spread.mul_f64((self.unit.0)());
         let need = left.saturating_add(self.role.rungs[rung].expected(self.measure, now));
         if need >= self.deadline.saturating_duration_since(now) {
             return false;
         }
-        self.note_wait(rung, left, "cooldown", now);
+        self.note_wait(rung, left, reason, now);
         self.planned = Some(Planned {
             rung,
             kind: AttemptKind::Failover,

@@ -2,6 +2,8 @@
 
 use super::Call;
 use crate::amount::Amount;
+use crate::health::ModelHealth;
+use crate::throttle::Draw;
 use evenkeel_core::{
     AttemptOutcome, ChatResponse, Class, Cost, Failure, Meta, Phase, Refusal, SpentOn, Usage,
     events_of,
@@ -101,7 +103,7 @@ impl Call {
                 ..usage
             },
             None => Usage {
-                input: self.expected_input(attempt.rung),
+                input: self.expected_input(&self.role.rungs[attempt.rung].model),
                 output: came,
                 ..Usage::default()
             },
@@ -109,11 +111,23 @@ impl Call {
         (usage, true)
     }
 
-    /// Input tokens the rung's model is expected to count: the estimate, corrected by
+    /// Input tokens the model is expected to count: the estimate, corrected by
     /// what its answers have reported.
-    fn expected_input(&self, rung: usize) -> u64 {
-        let ratio = self.role.rungs[rung].model.billed.ratio();
-        self.tokens.saturating_mul(ratio) / 1_000
+    fn expected_input(&self, model: &ModelHealth) -> u64 {
+        self.tokens.saturating_mul(model.billed.ratio()) / 1_000
+    }
+
+    /// What the request draws of the rate limits of the rung's model.
+    pub(super) fn draw(&self, rung: usize) -> Draw {
+        self.draw_at(&self.role.rungs[rung].model, rung)
+    }
+
+    /// What it draws of those of `model`, where answers are as long as the rung's.
+    pub(super) fn draw_at(&self, model: &ModelHealth, rung: usize) -> Draw {
+        Draw {
+            input: self.expected_input(model),
+            output: self.expected_output(rung),
+        }
     }
 
     /// Output tokens an answer of the rung is expected to have: as many as its
@@ -131,11 +145,7 @@ impl Call {
     /// to cost more here than the role's ceiling. None where the price is not known.
     pub(super) fn over_cost(&self, rung: usize) -> Option<Refusal> {
         let ceiling = self.role.policy.cost_ceiling_usd?;
-        let usage = Usage {
-            input: self.expected_input(rung),
-            output: self.expected_output(rung),
-            ..Usage::default()
-        };
+        let usage = self.draw(rung).usage();
         let expected = self.role.rungs[rung].model.config.cost_usd(&usage)?;
         (expected > ceiling).then_some(Refusal::OverCost {
             expected_micros: rounded(expected * 1e6),

@@ -15,6 +15,10 @@ impl Call {
     pub(super) fn end_attempt(&mut self, index: usize, outcome: AttemptOutcome, now: Instant) {
         let spent = self.spent(index, &outcome);
         let attempt = &mut self.attempts[index];
+        if let Some(booking) = attempt.booking.take() {
+            let throttle = &self.role.rungs[attempt.rung].model.throttle;
+            throttle.settle(&booking, &spent.billed, now);
+        }
         attempt.running = false;
         attempt.spent = Some(spent);
         let (usage, usage_estimated) = (spent.told(), spent.is_estimate);
@@ -320,7 +324,10 @@ impl Call {
     fn earliest_return(&self, now: Instant) -> Option<Duration> {
         (0..self.role.rungs.len())
             .filter(|r| self.demand.refusal(&self.role, *r).is_none())
-            .filter_map(|r| self.role.refusal(r, now, self.today))
+            .filter_map(|r| {
+                let refusal = self.role.refusal(r, now, self.today);
+                refusal.or_else(|| self.near_limit(r, now))
+            })
             .filter_map(Refusal::retry_in)
             .min()
     }
@@ -395,6 +402,10 @@ fn refused_alone(refusal: Refusal) -> Failure {
         Refusal::Cooldown(_) => (
             Class::RateLimited,
             "the model cools down after a rate limit",
+        ),
+        Refusal::RateLimitNear(_) => (
+            Class::RateLimited,
+            "the request would go over the model's rate limit",
         ),
         Refusal::Hold { class, .. } => (class, "the model is set aside after an earlier failure"),
         Refusal::Drill(_) => (Class::Overloaded, "a drill has taken the model away"),

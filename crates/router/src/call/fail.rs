@@ -5,7 +5,9 @@ use super::attempt::{Patience, Planned, Repeats};
 use crate::error::CallErrorKind;
 use crate::rung::{Measure, limits};
 use evenkeel_breaker::Backoff;
-use evenkeel_core::{AttemptKind, AttemptOutcome, Class, Failure, Phase, Scope, TrailStep};
+use evenkeel_core::{
+    AttemptKind, AttemptOutcome, Class, Failure, Phase, Refusal, Scope, TrailStep,
+};
 use evenkeel_roster::OnContentFilter;
 use std::fmt;
 use std::sync::Arc;
@@ -87,6 +89,9 @@ impl Call {
         counts: bool,
         now: Instant,
     ) {
+        if let Some(limits) = &failure.rate_limits {
+            self.heard_limits(index, limits, now);
+        }
         let attempt = &mut self.attempts[index];
         let rung = attempt.rung;
         let model = self.role.rungs[rung].model.clone();
@@ -189,6 +194,8 @@ impl Call {
             backoff.delay(made + 1, (self.unit.0)())
         };
         let wait = wait.max(failure.retry_after.unwrap_or(Duration::ZERO));
+        let allowed_in = self.near_limit(rung, now).and_then(Refusal::retry_in);
+        let wait = wait.max(allowed_in.unwrap_or(Duration::ZERO));
         let patience = self.patience_of_retry(index, rung, now);
         if !self.wait_fits(rung, wait, patience, now) {
             return false;
@@ -224,6 +231,31 @@ impl Call {
                 asks_again: attempt.asks_again_at_end,
                 hedge_of: attempt.hedge_of,
             }),
+        });
+        true
+    }
+
+    /// A planned retry that would go over a rate limit waits on, if that fits: the
+    /// call has asked the rung already, and nobody else is to be asked in its place.
+    pub(super) fn wait_to_retry(
+        &mut self,
+        planned: Planned,
+        refusal: Refusal,
+        now: Instant,
+    ) -> bool {
+        let Refusal::RateLimitNear(wait) = refusal else {
+            return false;
+        };
+        let fits = planned
+            .repeats
+            .is_some_and(|repeats| self.wait_fits(planned.rung, wait, repeats.patience, now));
+        if !fits {
+            return false;
+        }
+        self.note_wait(planned.rung, wait, refusal.as_str(), now);
+        self.planned = Some(Planned {
+            at: now + wait,
+            ..planned
         });
         true
     }

@@ -11,6 +11,7 @@ mod end;
 mod fail;
 mod hedge;
 mod resume;
+mod shadowed;
 mod tailored;
 mod validated;
 mod window;
@@ -24,10 +25,11 @@ use crate::keep::Loser;
 use crate::pace::Pace;
 use crate::role::Role;
 use crate::rung::{At, Measure, limits};
+use crate::shadow::Candidate;
 use crate::tailor::Tailored;
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
-    EventKind, Failure, Phase, Refusal, StreamEvent, Trail, TrailStep, Usage,
+    EventKind, Failure, Phase, RateLimits, Refusal, StreamEvent, Trail, TrailStep, Usage,
 };
 use jiff::civil::Date;
 use std::collections::VecDeque;
@@ -99,6 +101,8 @@ pub(crate) struct Call {
     hedges: usize,
     /// Same-rung retries made, by rung.
     retries: Vec<u32>,
+    /// Where its shadow goes, if it is to have one.
+    shadow: Option<Arc<Candidate>>,
     /// The attempt that answers, once it has won.
     winner: Option<usize>,
     /// How each rung ended, in the order they were asked or refused.
@@ -136,6 +140,9 @@ impl Call {
             .as_deref()
             .or(context.workflow.as_deref())
             .map_or_else(|| request.conversation_key(), str::to_owned);
+        let replayable = hedge::replayable(&request);
+        let candidate = role.candidate.as_ref().filter(|_| replayable);
+        let shadow = candidate.filter(|c| c.takes((unit.0)())).cloned();
         let measure = Measure::of(role.policy.signal, mode == Mode::Stream);
         role.in_flight.fetch_add(1, Ordering::Relaxed);
         role.hedges.deposit();
@@ -148,7 +155,7 @@ impl Call {
             session,
             hedge_cost: role.hedge_cost(tokens),
             tokens,
-            replayable: hedge::replayable(&request),
+            replayable,
             started: now,
             deadline: now
                 .checked_add(clocks.deadline)
@@ -164,6 +171,7 @@ impl Call {
             steps: VecDeque::new(),
             hedges: 0,
             retries: vec![0; role.rungs.len()],
+            shadow,
             winner: None,
             ends: Vec::new(),
             last_failure: None,
@@ -413,6 +421,9 @@ impl Call {
             Ok(self.start_with(permits, tailored, rung, kind, repeats, now))
         });
         if let Err(refusal) = started {
+            if self.wait_to_retry(planned, refusal, now) {
+                return;
+            }
             self.note_refused(rung, refusal, now);
             self.go_on(AttemptKind::Failover, now);
         }
@@ -427,7 +438,7 @@ impl Call {
 
     fn start_with(
         &mut self,
-        permits: Permits,
+        mut permits: Permits,
         tailored: Arc<Tailored>,
         rung: usize,
         kind: AttemptKind,
@@ -460,6 +471,7 @@ impl Call {
             ready: Amount::default(),
             window_ends: None,
             judging: false,
+            booking: permits.booking.take(),
             permits: Some(permits),
             usage: None,
             came: Amount::default(),
@@ -561,6 +573,13 @@ impl Call {
         if let Some(observation) = attempt.observation.take() {
             self.role.measured(self.at(rung), observation, now);
         }
+    }
+
+    /// The rate limits that came with what the attempt's provider sent.
+    pub(crate) fn heard_limits(&self, index: usize, limits: &RateLimits, now: Instant) {
+        let attempt = &self.attempts[index];
+        let throttle = &self.role.rungs[attempt.rung].model.throttle;
+        throttle.learn(attempt.booking.as_ref(), limits, now);
     }
 
     /// Tokens the attempt has reported.

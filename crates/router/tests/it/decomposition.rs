@@ -68,6 +68,7 @@ fn says(text: &str) -> ChatResponse {
             ..Usage::default()
         }),
         adapted: Vec::new(),
+        rate_limits: None,
         extra: Extra::default(),
     }
 }

@@ -44,6 +44,7 @@ impl Provider for Says {
             finish: Finish::Stop,
             usage: None,
             adapted: Vec::new(),
+            rate_limits: None,
             extra: Extra::default(),
         })
     }

@@ -54,6 +54,7 @@ pub(crate) fn answer(parts: Vec<Part>, finish: Finish) -> ChatResponse {
         finish,
         usage: None,
         adapted: Vec::new(),
+        rate_limits: None,
         extra: Extra::default(),
     }
 }

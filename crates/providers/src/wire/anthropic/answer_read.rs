@@ -100,6 +100,7 @@ fn answer(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
         finish,
         usage: counted,
         adapted: Vec::new(),
+        rate_limits: None,
         extra: rest(map),
     })
 }

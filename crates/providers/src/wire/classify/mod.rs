@@ -10,12 +10,14 @@ mod rules;
 mod wait;
 mod wording;
 
-use crate::wire::{Server, excerpt};
+use crate::wire::{Server, excerpt, rate_limits};
 use detail::Detail;
-use evenkeel_core::{Class, Failure, Phase, Scope};
+use evenkeel_core::{Class, Failure, Phase, RateLimits, Scope};
 use http::HeaderMap;
 use secrecy::SecretString;
 use std::time::{Duration, SystemTime};
+
+pub(in crate::wire) use wait::reset;
 
 /// Above this wait a rate limit is a used-up quota: no caller waits that long.
 const MAX_RATE_LIMIT_WAIT: Duration = Duration::from_secs(300);
@@ -91,6 +93,10 @@ impl<'a> Reply<'a> {
         Failure::new(class, excerpt::excerpt(message, self.key)).with_status(self.status)
     }
 
+    fn rate_limits(&self) -> Option<RateLimits> {
+        rate_limits(self.headers?, self.now?)
+    }
+
     fn header(&self, name: &str) -> Option<&'a str> {
         self.headers?.get(name)?.to_str().ok().map(str::trim)
     }
@@ -117,8 +123,9 @@ pub fn classify(reply: &Reply<'_>) -> Failure {
         // A code that repeats the status says nothing.
         .filter(|code| Some(*code) != status.as_ref())
         .find_map(|code| excerpt::code(code));
-    failure.param = excerpt::path(&detail.param);
+    failure.param = excerpt::path(&detail.param).map(String::into_boxed_str);
     failure.same_model_may_help = reply.header("x-should-retry") != Some("false");
+    failure.rate_limits = reply.rate_limits().map(Box::new);
     failure.capability_gap = class == Class::BadRequest && rules::lacks_something(&detail);
     failure
 }

@@ -47,7 +47,7 @@ fn retry_after(value: &str, now: Option<SystemTime>) -> Option<Duration> {
     }
 }
 
-fn reset(value: &str, now: Option<SystemTime>) -> Option<Duration> {
+pub(in crate::wire) fn reset(value: &str, now: Option<SystemTime>) -> Option<Duration> {
     match value.parse::<f64>() {
         Ok(number) if number >= FIRST_UNIX_MILLIS => until(unix_time(number / 1e3)?, now),
         Ok(number) if number >= FIRST_UNIX_SECONDS => until(unix_time(number)?, now),

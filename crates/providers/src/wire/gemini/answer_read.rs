@@ -122,6 +122,7 @@ fn read(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
         finish,
         usage,
         adapted: Vec::new(),
+        rate_limits: None,
         extra: extra(map),
     })
 }

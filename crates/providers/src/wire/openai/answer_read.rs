@@ -137,6 +137,7 @@ fn answer(
         finish,
         usage,
         adapted: Vec::new(),
+        rate_limits: None,
         extra: extra(dialect, Map::new()),
     };
     keep_rest(&mut map, choice, message, raw_usage, &response);

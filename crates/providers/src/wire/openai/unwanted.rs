@@ -66,7 +66,7 @@ mod tests {
     fn refusal(param: Option<&str>, message: &str) -> Failure {
         let mut failure = Failure::new(Class::BadRequest, message);
         failure.capability_gap = true;
-        failure.param = param.map(str::to_owned);
+        failure.param = param.map(Box::from);
         failure
     }
 
