@@ -22,7 +22,7 @@ impl Observer for Ends {
 
 #[tokio::test]
 async fn a_shadowed_call_is_written_down_and_its_client_hears_nothing_of_it() {
-    let live = upstream("live", Behaviour::default().with_text("live words")).await;
+    let answering = upstream("live", Behaviour::default().with_text("live words")).await;
     let next = upstream("next", Behaviour::default().with_text("next words")).await;
     let setup = Setup {
         role: "shadow = { model = \"p1/m1\", share = 1.0, capture = true }",
@@ -32,7 +32,7 @@ async fn a_shadowed_call_is_written_down_and_its_client_hears_nothing_of_it() {
     let (log, writer) = ShadowLog::new(folder.path().to_owned());
     let ended = Arc::new(Notify::new());
     let observers: Vec<Arc<dyn Observer>> = vec![Arc::new(log), Arc::new(Ends(ended.clone()))];
-    let gateway = Gateway::observed(&[&live, &next], setup, "", Arc::new(observers));
+    let gateway = Gateway::observed(&[&answering, &next], setup, "", Arc::new(observers));
     let reply = gateway.ask().await;
     assert_eq!(reply.json()["model"], "p0/m0");
     assert_eq!(reply.json()["evenkeel"]["attempts"], 1);
