@@ -1,39 +1,59 @@
 //! Events as lines, for expectations and reports.
 
 use evenkeel_core::EventKind;
+use std::fmt;
+use std::sync::Arc;
 
 /// What an event tells, in one line that begins with what happened and to whom:
-/// `substitution agent 0 -> 1 latency_spike`, `breaker acme/big closed -> open`.
+/// `substitution agent 0 -> 1 latency_spike`, `breaker acme/big closed -> open`. A task
+/// that is judged apart is told by its own name: `breach agent.review 0 …`.
 /// None for the events that each call and attempt has: its trail tells of them.
 pub fn event_line(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::LatencyBreach {
             role,
+            task,
             rung,
             detector,
             measure,
             ..
-        } => format!("breach {role} {rung} {detector} {measure}"),
+        } => format!("breach {} {rung} {detector} {measure}", Unit(role, task)),
         EventKind::LatencyBreachEnded {
             role,
+            task,
             rung,
             measure,
             ..
-        } => format!("breach_ended {role} {rung} {measure}"),
+        } => format!("breach_ended {} {rung} {measure}", Unit(role, task)),
         EventKind::ModelSubstitution {
             role,
+            task,
             from,
             to,
             reason,
             ..
-        } => format!("substitution {role} {from} -> {to} {}", reason.as_str()),
+        } => format!(
+            "substitution {} {from} -> {to} {}",
+            Unit(role, task),
+            reason.as_str()
+        ),
         EventKind::CanaryStarted {
-            role, rung, share, ..
-        } => format!("canary {role} {rung} {share}"),
-        EventKind::CanaryFailed { role, rung, .. } => format!("canary_failed {role} {rung}"),
-        EventKind::ModelRestoration { role, from, to, .. } => {
-            format!("restoration {role} {from} -> {to}")
-        }
+            role,
+            task,
+            rung,
+            share,
+            ..
+        } => format!("canary {} {rung} {share}", Unit(role, task)),
+        EventKind::CanaryFailed {
+            role, task, rung, ..
+        } => format!("canary_failed {} {rung}", Unit(role, task)),
+        EventKind::ModelRestoration {
+            role,
+            task,
+            from,
+            to,
+            ..
+        } => format!("restoration {} {from} -> {to}", Unit(role, task)),
         EventKind::Probed {
             model,
             latency,
@@ -51,6 +71,25 @@ pub fn event_line(event: &EventKind) -> Option<String> {
             reason,
             ..
         } => format!("fallback {role} {primary} -> {fallback} {reason}"),
+        EventKind::StreamInterrupted {
+            role,
+            from,
+            class,
+            resumed,
+            ..
+        } => match resumed {
+            Some((rung, _)) => format!("interrupted {role} {from} -> {rung} {class}"),
+            None => format!("interrupted {role} {from} {class}"),
+        },
+        EventKind::QualityRejected {
+            role, model, gate, ..
+        } => format!("rejected {role} {model} {gate}"),
+        EventKind::ValidatorFailed {
+            role,
+            validator,
+            why,
+            ..
+        } => format!("validator_failed {role} {validator} {why}"),
         EventKind::HedgeStarted {
             role,
             from,
@@ -89,7 +128,25 @@ pub fn event_line(event: &EventKind) -> Option<String> {
             Some(model) => format!("hold {model} {class}"),
             None => format!("hold {provider} {class}"),
         },
+        EventKind::DrillStarted { kind, model, .. } => {
+            format!("drill {} {model}", kind.as_str())
+        }
+        EventKind::DrillEnded { kind, model, .. } => {
+            format!("drill_ended {} {model}", kind.as_str())
+        }
         EventKind::RosterExhausted { role, .. } => format!("exhausted {role}"),
         _ => return None,
     })
+}
+
+/// A role, or a task of it that is judged apart.
+struct Unit<'a>(&'a str, &'a Option<Arc<str>>);
+
+impl fmt::Display for Unit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(role, None) => f.write_str(role),
+            Self(role, Some(task)) => write!(f, "{role}.{task}"),
+        }
+    }
 }

@@ -3,7 +3,8 @@
 use crate::record::request_id;
 use crate::scenario::{Output, Traffic};
 use evenkeel_core::{
-    CallContext, ChatRequest, Image, Message, Output as ChatOutput, Part, Role, Tool,
+    Baggage, CallContext, ChatRequest, DegradationContext, Image, Message, Output as ChatOutput,
+    Part, Role, Tool,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -48,10 +49,24 @@ pub(crate) fn context(traffic: &Traffic, nth: usize) -> CallContext {
     CallContext {
         request_id: Some(request_id(nth)),
         session: traffic.session.as_deref().map(Arc::from),
+        task: traffic.task.as_deref().map(Arc::from),
+        pinned_roster: traffic.pinned_roster.clone(),
+        min_capability: traffic.min_capability,
+        degradation: degradation(traffic),
         clocks: traffic.clocks,
         complexity: traffic.complexity,
         ..CallContext::default()
     }
+}
+
+/// What a caller hands on that builds on an answer of so little capability.
+fn degradation(traffic: &Traffic) -> DegradationContext {
+    let Some(capability) = traffic.degraded_input else {
+        return DegradationContext::default();
+    };
+    let header =
+        format!("evenkeel.degraded=1,evenkeel.agents=earlier,evenkeel.min_capability={capability}");
+    Baggage::read([header.as_str()]).degradation()
 }
 
 /// Text of about so many tokens, four characters each.

@@ -25,7 +25,10 @@ impl StepPattern {
     /// # Errors
     /// What cannot be read of it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let ends = CLAUSES.iter().filter_map(|clause| text.find(clause));
+        // `resumed 1 for 0` names two rungs: nothing was waited for.
+        let resumed = text.starts_with("resumed ");
+        let clauses = CLAUSES.iter().filter(|c| !resumed || **c != CLAUSES[2]);
+        let ends = clauses.filter_map(|clause| text.find(clause));
         let end = ends.min().unwrap_or(text.len());
         let (line, mut rest) = text.split_at(end);
         let mut bands = [None; 3];
@@ -146,6 +149,28 @@ mod tests {
         ] {
             let step = StepPattern::parse(pattern).unwrap();
             assert_eq!(step.fits(&waited(20, 2_100)), fits, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_resumed_step_names_both_rungs() {
+        let step = TrailStep::Resumed {
+            attempt: 1,
+            rung: 1,
+            from: 0,
+            prefilled: false,
+            sent_tokens: 5,
+            at: Duration::from_millis(20),
+        };
+        assert_eq!(written(&step), "resumed 1 for 0 @ 20");
+        for (pattern, fits) in [
+            ("resumed 1 for 0 @ 20", true),
+            ("resumed 1 for 0", true),
+            ("resumed 1 for 2", false),
+            ("resumed 1 for 0 @ 21", false),
+        ] {
+            let pattern = StepPattern::parse(pattern).unwrap();
+            assert_eq!(pattern.fits(&step), fits, "{pattern}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Who asks, how often and for what.
 
-use evenkeel_core::{ClockOverrides, Complexity};
+use evenkeel_core::{ClockOverrides, Complexity, ModelId};
 use evenkeel_document::{Scope, TableReader, nearest};
 use evenkeel_roster::Config;
 use std::time::Duration;
@@ -45,6 +45,15 @@ pub struct Traffic {
     pub images: bool,
     /// `store`: whether the provider is to keep them.
     pub store: bool,
+    /// `task` of the role that they are.
+    pub task: Option<String>,
+    /// `pinned_roster`: the only models that may answer, best first.
+    pub pinned_roster: Option<Vec<ModelId>>,
+    /// `min_capability` that they ask for, 0 to 1.
+    pub min_capability: Option<f64>,
+    /// `degraded_input`: the least capability among the answers of fallbacks that
+    /// they build on, 0 to 1; none where they build on none.
+    pub degraded_input: Option<f64>,
     /// `complexity` that they declare.
     pub complexity: Option<Complexity>,
     /// `input_tokens`, roughly, beside a few words.
@@ -97,6 +106,10 @@ fn read_one(scope: Scope<'_>, outer: &mut TableReader<'_, '_>) -> Traffic {
         tools: table.flag("tools").unwrap_or(false),
         images: table.flag("images").unwrap_or(false),
         store: table.flag("store").unwrap_or(false),
+        task: table.text("task").map(str::to_owned),
+        pinned_roster: models(&mut table, "pinned_roster"),
+        min_capability: share(&mut table, "min_capability"),
+        degraded_input: share(&mut table, "degraded_input"),
         complexity: table.word("complexity", &complexities),
         input_tokens: table.count("input_tokens").unwrap_or(0),
         turns: table.count("turns").unwrap_or(0),
@@ -114,6 +127,34 @@ fn read_one(scope: Scope<'_>, outer: &mut TableReader<'_, '_>) -> Traffic {
     check(&mut table, &traffic);
     table.finish();
     traffic
+}
+
+/// A number from 0 to 1.
+fn share(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<f64> {
+    let share = table.number(key)?;
+    if (0.0..=1.0).contains(&share) {
+        return Some(share);
+    }
+    let at = table.place(key);
+    let message = format!("is {share}, expected 0 to 1");
+    table.findings.error(&at, message, None);
+    None
+}
+
+/// A list of models.
+fn models(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<Vec<ModelId>> {
+    if !table.has(key) {
+        table.know(key);
+        return None;
+    }
+    let mut models = Vec::new();
+    for item in table.texts(key)? {
+        match ModelId::new(item.text) {
+            Ok(model) => models.push(model),
+            Err(error) => table.findings.error(&item.place, error.to_string(), None),
+        }
+    }
+    Some(models)
 }
 
 fn check(table: &mut TableReader<'_, '_>, traffic: &Traffic) {
@@ -138,7 +179,8 @@ fn check(table: &mut TableReader<'_, '_>, traffic: &Traffic) {
     }
 }
 
-/// Every role that is asked exists; where none is named there is only one.
+/// Every role that is asked exists, and every task of it; where no role is named there
+/// is only one.
 pub(super) fn check_roles(
     traffic: &mut [Traffic],
     config: &Config,
@@ -160,5 +202,20 @@ pub(super) fn check_roles(
             let message = format!("no role is named `{}`", traffic.role);
             table.findings.error(&at, message, how);
         }
+        check_task(traffic, config, table);
+    }
+}
+
+fn check_task(traffic: &Traffic, config: &Config, table: &mut TableReader<'_, '_>) {
+    let (Some(task), Some(role)) = (&traffic.task, config.roles.get(&traffic.role)) else {
+        return;
+    };
+    if !role.policy.tasks.contains_key(task.as_str()) {
+        let at = table.place("traffic");
+        let known = role.policy.tasks.keys();
+        let how = nearest(task, known.map(|task| &**task));
+        let how = how.map(|task| format!("did you mean `{task}`?"));
+        let message = format!("role `{}` has no task `{task}`", traffic.role);
+        table.findings.error(&at, message, how);
     }
 }

@@ -58,6 +58,21 @@ fn what_is_wrong_is_named_by_line_and_key() {
             "s.toml:15: traffic[0].callers: stands beside every_ms",
         ),
         (
+            "[[traffic]]",
+            "[[traffic]]\ntask = \"review\"",
+            "role `agent` has no task `review`",
+        ),
+        (
+            "[[traffic]]",
+            "[[traffic]]\npinned_roster = [\"big\"]",
+            "s.toml:15: traffic[0].pinned_roster[0]: ",
+        ),
+        (
+            "[[traffic]]",
+            "[[traffic]]\ndegraded_input = 85",
+            "s.toml:15: traffic[0].degraded_input: is 85, expected 0 to 1",
+        ),
+        (
             "acme/big\"]",
             "acme/bog\"]",
             "`acme/bog` is in no roster; did you mean `acme/big`?",

@@ -182,6 +182,7 @@ prop_compose! {
         deadline in prop::option::weighted(0.2, 50..4_000_u64),
         leaves_after in prop::option::weighted(0.2, 1..3_000_u64),
         complexity in prop::option::weighted(0.3, prop::sample::select(Complexity::ALL.to_vec())),
+        min_capability in prop::option::weighted(0.1, 0.5..1.0_f64),
         session in prop::option::weighted(0.3, Just("regular".to_owned())),
     ) -> Traffic {
         Traffic {
@@ -195,6 +196,10 @@ prop_compose! {
             tools,
             images: false,
             store,
+            task: None,
+            pinned_roster: None,
+            min_capability,
+            degraded_input: None,
             complexity,
             input_tokens,
             turns,

@@ -2,7 +2,9 @@
 
 use super::Case;
 use crate::judge::Report;
-use evenkeel_core::{AttemptKind, AttemptOutcome, AttemptRecord, Class, Failure, Scope, TrailStep};
+use evenkeel_core::{
+    AttemptKind, AttemptOutcome, AttemptRecord, Class, Failure, Phase, Scope, TrailStep,
+};
 use evenkeel_roster::RetryPolicy;
 use jiff::civil::Date;
 use std::time::Duration;
@@ -30,7 +32,7 @@ pub(super) fn judge(case: &Case<'_>, report: &mut Report) {
 
 /// No rung past its last day, below the least capability, or without what the request needs.
 fn allowed(case: &Case<'_>, attempt: &AttemptRecord, report: &mut Report) {
-    let Some(rung) = case.role.rungs.get(attempt.rung) else {
+    let Some(rung) = case.rungs.get(attempt.rung) else {
         case.wrong(
             report,
             "rung",
@@ -67,6 +69,11 @@ fn allowed(case: &Case<'_>, attempt: &AttemptRecord, report: &mut Report) {
             seen,
         );
     }
+    let pinned = case.traffic.pinned_roster.as_ref();
+    if pinned.is_some_and(|pinned| !pinned.contains(&rung.model)) {
+        let seen = rung.model.to_string();
+        case.wrong(report, "models asked", "none but those pinned", seen);
+    }
     if attempt.started >= case.deadline {
         let seen = format!("one at {} ms", attempt.started.as_millis());
         case.wrong(report, "attempts", "none after the deadline", seen);
@@ -84,7 +91,13 @@ fn today(case: &Case<'_>, since: Duration) -> Date {
 fn counted(case: &Case<'_>, attempt: &AttemptRecord, before: &[Placed<'_>], report: &mut Report) {
     let of_rung = || before.iter().filter(|(_, a)| a.rung == attempt.rung);
     if attempt.kind != AttemptKind::Retry {
-        if of_rung().next().is_some() {
+        // A stream that stalled may be gone on with where it stalled, once.
+        let stalled = |(_, a): &Placed<'_>| {
+            a.kind != AttemptKind::Resume
+                && failed(a).is_some_and(|f| f.phase == Some(Phase::Stall))
+        };
+        let in_place = attempt.kind == AttemptKind::Resume && of_rung().all(stalled);
+        if of_rung().next().is_some() && !in_place {
             let seen = format!("rung {} twice", attempt.rung);
             case.wrong(
                 report,

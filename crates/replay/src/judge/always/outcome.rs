@@ -4,7 +4,7 @@ use super::Case;
 use crate::judge::Report;
 use crate::record::End;
 use evenkeel_core::{
-    AttemptOutcome, AttemptRecord, Class, Failure, Phase, Refusal, Trail, TrailStep,
+    AttemptKind, AttemptOutcome, AttemptRecord, Class, Failure, Phase, Refusal, Trail, TrailStep,
 };
 use evenkeel_roster::OnContentFilter;
 use std::collections::BTreeMap;
@@ -15,15 +15,12 @@ pub(super) fn judge(case: &Case<'_>, report: &mut Report) {
     match &request.end {
         End::Answered => answered(case, report),
         End::Broke(class) => {
-            let broke = last_failure(trail).is_some_and(|(attempt, failure)| {
-                failure.class == *class && attempt.first_token.is_some()
-            });
-            if !broke {
+            if delivered_last(trail).is_none_or(|failure| failure.class != *class) {
                 let seen = request.end.to_string();
                 case.wrong(
                     report,
                     "end",
-                    "the failure of an attempt that had begun to answer",
+                    "the failure of the attempt that the stream was last of",
                     seen,
                 );
             }
@@ -65,7 +62,7 @@ fn answered(case: &Case<'_>, report: &mut Report) {
         .attempts()
         .filter(|a| a.started <= meta.latency_added)
         .count();
-    let resumed = case.traffic.stream && winner.model != meta.model_id;
+    let resumed = winner.kind == AttemptKind::Resume;
     let sound = resumed
         || (winner.rung == meta.rung
             && winner.model == meta.model_id
@@ -82,6 +79,25 @@ fn answered(case: &Case<'_>, report: &mut Report) {
             format!("{meta:?}"),
         );
     }
+}
+
+/// The failure of the last attempt whose tokens the caller got: one that was to go on
+/// with a broken stream gave none before it went on.
+fn delivered_last(trail: &Trail) -> Option<&Failure> {
+    let joined = |index| {
+        let mut steps = trail.steps.iter();
+        steps.any(|s| matches!(s, TrailStep::Resumed { attempt, .. } if *attempt == index))
+    };
+    let delivered = trail.attempts().filter(|a| match a.kind {
+        AttemptKind::Resume => joined(a.index),
+        _ => a.first_token.is_some(),
+    });
+    let failed = delivered.filter_map(|a| match &a.outcome {
+        AttemptOutcome::Failed(failure) => Some((a.ended, a.index, failure)),
+        _ => None,
+    });
+    let last = failed.max_by_key(|(ended, index, _)| (*ended, *index));
+    last.map(|(_, _, failure)| failure)
 }
 
 /// The last attempt that failed, and how.
@@ -114,6 +130,9 @@ impl Derived {
     /// the ends of all.
     fn of(case: &Case<'_>) -> Self {
         let trail = &case.request.trail;
+        if case.is_bad_from_the_start() {
+            return Self::Failed(Class::BadRequest);
+        }
         if case.request.ended >= case.deadline {
             return Self::Failed(Class::Timeout);
         }
@@ -124,14 +143,16 @@ impl Derived {
             return Self::Failed(failure.class);
         }
         let ends = ends(trail);
-        let one = case.role.rungs.len() == 1;
+        let pinned = case.traffic.pinned_roster.as_ref().map(Vec::len);
+        let most = pinned.unwrap_or(case.rungs.len());
+        let one = most == 1;
         match (ends.values().next(), last) {
             (Some(RungEnd::Failed(_)), Some(failure)) if one => Self::Failed(failure.class),
             _ if !ends.is_empty() && ends.values().all(RungEnd::is_below) => {
                 Self::Failed(Class::BadRequest)
             }
             (Some(RungEnd::Refused(refusal)), _) if one => Self::Failed(refused(*refusal)),
-            _ if ends.len() == case.role.rungs.len() && ends.values().all(RungEnd::is_overflow) => {
+            _ if ends.len() == most && ends.values().all(RungEnd::is_overflow) => {
                 Self::Failed(Class::ContextWindow)
             }
             _ => Self::Exhausted,
@@ -144,6 +165,11 @@ impl RungEnd {
         matches!(self, Self::Refused(Refusal::BelowCapability { .. }))
     }
 
+    /// Whether it was passed over only for its price, and is still there.
+    fn is_dear(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::OverCost { .. }))
+    }
+
     fn is_overflow(&self) -> bool {
         matches!(
             self,
@@ -152,13 +178,20 @@ impl RungEnd {
     }
 }
 
-/// How each rung ended: by its last failure, else by the first refusal.
+/// How each rung that the caller has not left out ended: by its last failure, else by
+/// the first refusal.
 fn ends(trail: &Trail) -> BTreeMap<usize, RungEnd> {
     let mut ends = BTreeMap::new();
     for step in &trail.steps {
         match step {
-            TrailStep::Skipped { rung, refusal, .. } if !matches!(refusal, Refusal::Benched) => {
-                ends.entry(*rung).or_insert(RungEnd::Refused(*refusal));
+            TrailStep::Skipped {
+                refusal: Refusal::Benched | Refusal::NotPinned,
+                ..
+            } => {}
+            TrailStep::Skipped { rung, refusal, .. } => {
+                if ends.get(rung).is_none_or(RungEnd::is_dear) {
+                    ends.insert(*rung, RungEnd::Refused(*refusal));
+                }
             }
             TrailStep::Attempt(attempt) => {
                 if let AttemptOutcome::Failed(failure) = &attempt.outcome {
