@@ -9,6 +9,13 @@ use std::sync::Arc;
 /// that is judged apart is told by its own name: `breach agent.review 0 …`.
 /// None for the events that each call and attempt has: its trail tells of them.
 pub fn event_line(event: &EventKind) -> Option<String> {
+    of_traffic(event)
+        .or_else(|| of_call(event))
+        .or_else(|| of_model(event))
+}
+
+/// Of where a role sends its traffic, and why.
+fn of_traffic(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::LatencyBreach {
             role,
@@ -64,6 +71,13 @@ pub fn event_line(event: &EventKind) -> Option<String> {
             (None, Some(_)) => format!("probed {model} ok"),
             (None, None) => format!("probed {model} nothing"),
         },
+        _ => return None,
+    })
+}
+
+/// Of one call.
+fn of_call(event: &EventKind) -> Option<String> {
+    Some(match event {
         EventKind::ModelFallback {
             role,
             primary,
@@ -106,6 +120,15 @@ pub fn event_line(event: &EventKind) -> Option<String> {
             reason,
             ..
         } => format!("hedge_won {role} {from} -> {to} {reason}"),
+        EventKind::Shadowed(pair) => format!("shadowed {} {}", pair.role, pair.shadow.model),
+        EventKind::RosterExhausted { role, .. } => format!("exhausted {role}"),
+        _ => return None,
+    })
+}
+
+/// Of what keeps a model away from every role.
+fn of_model(event: &EventKind) -> Option<String> {
+    Some(match event {
         EventKind::BreakerTransition {
             provider,
             model,
@@ -134,7 +157,6 @@ pub fn event_line(event: &EventKind) -> Option<String> {
         EventKind::DrillEnded { kind, model, .. } => {
             format!("drill_ended {} {model}", kind.as_str())
         }
-        EventKind::RosterExhausted { role, .. } => format!("exhausted {role}"),
         _ => return None,
     })
 }

@@ -13,7 +13,7 @@ pub use crate::judge::{Check, Report, judge};
 pub use crate::record::{End, Record, RequestRecord, Told};
 pub use crate::run::{replay, run};
 pub use crate::scenario::{
-    Band, Change, EventExpectation, Expectations, ModelPlan, Output, PhaseExpectation, Scenario,
-    StepPattern, Traffic, TrailExpectation,
+    Band, Change, Drill, EventExpectation, Expectations, ModelPlan, Output, PhaseExpectation,
+    Scenario, StepPattern, Traffic, TrailExpectation,
 };
 pub use crate::world::World;

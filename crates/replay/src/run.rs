@@ -37,15 +37,17 @@ pub fn replay(scenario: &Scenario) -> Result<Record, BuildError> {
 pub async fn run(scenario: &Scenario, world: World) -> Record {
     let began = world.began;
     let changes = World::run_changes(world.providers(), scenario);
+    let drills = World::run_drills(world.router.clone(), scenario);
     let traffic = run_traffic(scenario, &world.router, began);
-    let ((mut requests, held), ()) = tokio::join!(
+    let ((mut requests, held), (), ()) = tokio::join!(
         async {
             let requests = traffic.await;
             let held = held(&world.router);
             sleep(scenario.settle).await;
             (requests, held)
         },
-        changes
+        changes,
+        drills
     );
     world.router.shutdown().await;
     requests.sort_by_key(|request| request.nth);

@@ -76,6 +76,19 @@ impl World {
         }
     }
 
+    /// Begins each drill when it is due; each ends by itself. One that the router
+    /// refuses is told of nowhere, which the judge sees.
+    pub(crate) async fn run_drills(router: Router, scenario: &Scenario) {
+        let began = Instant::now();
+        let mut drills: Vec<_> = scenario.drills.iter().collect();
+        drills.sort_by_key(|drill| drill.from);
+        for drill in drills {
+            tokio::time::sleep_until(began + drill.from).await;
+            let operator = router.operator("scenario");
+            let _ = operator.start_drill(drill.kind, &drill.model, drill.lasts);
+        }
+    }
+
     /// The providers; clones share their models.
     pub(crate) fn providers(&self) -> BTreeMap<String, Simulated> {
         self.providers.clone()

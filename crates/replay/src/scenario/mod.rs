@@ -1,6 +1,7 @@
 //! What a scenario file says.
 
 mod band;
+mod drill;
 mod expect;
 mod fault;
 mod latency;
@@ -9,6 +10,7 @@ mod traffic;
 mod upstream;
 
 pub use self::band::Band;
+pub use self::drill::Drill;
 pub use self::expect::{EventExpectation, Expectations, PhaseExpectation, TrailExpectation};
 pub use self::pattern::StepPattern;
 pub(crate) use self::pattern::written as pattern_written;
@@ -21,13 +23,14 @@ use jiff::civil::Date;
 use std::time::Duration;
 
 /// Top-level keys of a scenario; every other one is a table of the configuration.
-const OWN_KEYS: [&str; 8] = [
+const OWN_KEYS: [&str; 9] = [
     "name",
     "why",
     "seed",
     "today",
     "upstream",
     "traffic",
+    "drill",
     "settle_ms",
     "expect",
 ];
@@ -50,6 +53,8 @@ pub struct Scenario {
     pub upstream: Vec<ModelPlan>,
     /// `traffic`: who asks, in the order of the file.
     pub traffic: Vec<Traffic>,
+    /// `drill`: models that an operator takes away.
+    pub drills: Vec<Drill>,
     /// `settle_ms`: how long the world goes on after the last request has ended.
     pub settle: Duration,
     /// `expect`: what must come of it.
@@ -78,6 +83,7 @@ impl Scenario {
             Ok(loaded) => loaded,
             Err(problems) => return Err(merged(problems.0, findings)),
         };
+        drill::check_models(&draft.drills, &loaded.config, &mut table);
         upstream::check_models(&draft.upstream, &loaded.config, &mut table);
         traffic::check_roles(&mut draft.traffic, &loaded.config, &mut table);
         if findings.has_errors() {
@@ -91,6 +97,7 @@ impl Scenario {
             config: loaded.config,
             upstream: draft.upstream,
             traffic: draft.traffic,
+            drills: draft.drills,
             settle: draft.settle,
             expect: draft.expect,
         })
@@ -113,6 +120,7 @@ struct Draft {
     today: Date,
     upstream: Vec<ModelPlan>,
     traffic: Vec<Traffic>,
+    drills: Vec<Drill>,
     settle: Duration,
     expect: Expectations,
 }
@@ -130,6 +138,7 @@ impl Draft {
             today: today.unwrap_or_else(|| jiff::civil::date(2026, 1, 1)),
             upstream: upstream::read(table),
             traffic: traffic::read(table),
+            drills: drill::read(table),
             settle: table.ms("settle_ms").unwrap_or_default(),
             expect: expect::read(table),
         }

@@ -73,6 +73,16 @@ fn what_is_wrong_is_named_by_line_and_key() {
             "s.toml:15: traffic[0].degraded_input: is 85, expected 0 to 1",
         ),
         (
+            "[[traffic]]",
+            "[[drill]]\nkind = \"eol\"\nfor_ms = 5\n[[traffic]]",
+            "s.toml:14: drill[0]: model is missing",
+        ),
+        (
+            "[[traffic]]",
+            "[[drill]]\nkind = \"eol\"\nfor_ms = 5\nmodel = \"acme/bag\"\n[[traffic]]",
+            "`acme/bag` is in no roster; did you mean `acme/big`?",
+        ),
+        (
             "acme/big\"]",
             "acme/bog\"]",
             "`acme/bog` is in no roster; did you mean `acme/big`?",

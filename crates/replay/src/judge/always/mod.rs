@@ -34,6 +34,15 @@ pub(super) fn judge(scenario: &Scenario, record: &Record, report: &mut Report) {
     }
     nothing_left(record, report);
     alternating(scenario, record, report);
+    let drills = record.events.iter();
+    let drills = drills.filter(|told| matches!(told.kind, EventKind::DrillStarted { .. }));
+    let (wanted, begun) = (scenario.drills.len(), drills.count());
+    report.check(
+        "drills begun".to_owned(),
+        wanted.to_string(),
+        begun.to_string(),
+        wanted == begun,
+    );
 }
 
 /// One request beside what it was asked by.

@@ -188,10 +188,10 @@ fn ends(trail: &Trail) -> BTreeMap<usize, RungEnd> {
                 refusal: Refusal::Benched | Refusal::NotPinned,
                 ..
             } => {}
-            TrailStep::Skipped { rung, refusal, .. } => {
-                if ends.get(rung).is_none_or(RungEnd::is_dear) {
-                    ends.insert(*rung, RungEnd::Refused(*refusal));
-                }
+            TrailStep::Skipped { rung, refusal, .. }
+                if ends.get(rung).is_none_or(RungEnd::is_dear) =>
+            {
+                ends.insert(*rung, RungEnd::Refused(*refusal));
             }
             TrailStep::Attempt(attempt) => {
                 if let AttemptOutcome::Failed(failure) = &attempt.outcome {
@@ -224,7 +224,7 @@ fn another_may_help(case: &Case<'_>, failure: &Failure) -> bool {
 /// The class that a lone rung's refusal is told as.
 fn refused(refusal: Refusal) -> Class {
     match refusal {
-        Refusal::Cooldown(_) => Class::RateLimited,
+        Refusal::Cooldown(_) | Refusal::RateLimitNear(_) => Class::RateLimited,
         Refusal::Hold { class, .. } => class,
         Refusal::EndOfLife => Class::ModelGone,
         Refusal::ContextWindow { .. } => Class::ContextWindow,
