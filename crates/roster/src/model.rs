@@ -91,6 +91,12 @@ pub struct ModelConfig {
     pub max_output_tokens: Option<u64>,
     /// `tools`: whether it calls tools; `None`: not said, it is asked.
     pub tools: Option<bool>,
+    /// `max_tools`: how many tools it takes at most, with the one that a forced answer
+    /// adds; `None`: not said, it is asked with any number.
+    pub max_tools: Option<u64>,
+    /// `parallel_tool_calls`: whether it may call several tools in one answer, and takes
+    /// being told so; `None`: not said, it is told what the caller says.
+    pub parallel_tool_calls: Option<bool>,
     /// `images`: whether it takes images; `None`: not said, it is asked.
     pub images: Option<bool>,
     /// `prefill`: whether it goes on from a final assistant message; `None`: not
@@ -159,6 +165,8 @@ impl ModelConfig {
             context_window: None,
             max_output_tokens: None,
             tools: None,
+            max_tools: None,
+            parallel_tool_calls: None,
             images: None,
             prefill: None,
             json_schema: None,

@@ -56,7 +56,10 @@ pub(crate) struct Tailored {
 
 /// Whether a request is text in and text out.
 pub(crate) fn is_plain(request: &ChatRequest) -> bool {
-    request.output == Output::Text && request.tools.is_empty() && !has_images(request)
+    request.output == Output::Text
+        && request.tools.is_empty()
+        && request.parallel_tool_calls.is_none()
+        && !has_images(request)
 }
 
 impl Tailoring {
@@ -92,6 +95,12 @@ impl Tailoring {
             notes.extend(placed.adapted);
             tailored = placed.request;
         }
+        if let Some(asked) = one_call_at_a_time(&tailored, at.model) {
+            tailored.to_mut().parallel_tool_calls = None;
+            if asked {
+                notes.push("parallel_tool_calls left out: one call at a time".to_owned());
+            }
+        }
         let mut must_be_valid = false;
         let mut turns_answer = false;
         let mut back = None;
@@ -107,6 +116,11 @@ impl Tailoring {
             turns_answer = adapted.turns_answer();
             notes.extend(adapted.notes);
             back = Some(adapted.back);
+            // With the tool that the schema may have been put into.
+            let count = u64::try_from(tailored.tools.len()).unwrap_or(u64::MAX);
+            if at.model.config.max_tools.is_some_and(|most| count > most) {
+                return Err(Refusal::Lacks("tools"));
+            }
         }
         let mut is_cut = false;
         if let Some(window) = window(&tailored, at.model, overflowed) {
@@ -200,6 +214,12 @@ fn lacks(request: &ChatRequest, model: &ModelHealth) -> Result<(), Refusal> {
         return Err(Refusal::Lacks("images"));
     }
     Ok(())
+}
+
+/// What the request says of parallel calls, where the model has none and is not told.
+fn one_call_at_a_time(request: &ChatRequest, model: &ModelHealth) -> Option<bool> {
+    let has_none = model.config.parallel_tool_calls == Some(false);
+    request.parallel_tool_calls.filter(|_| has_none)
 }
 
 fn has_images(request: &ChatRequest) -> bool {

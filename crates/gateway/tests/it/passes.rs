@@ -2,7 +2,7 @@
 
 use crate::gateway::{Gateway, Setup, question, upstream};
 use evenkeel_chaos::{Behaviour, Fault};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const OFF: [(&str, &str); 1] = [("x-evenkeel-off", "true")];
 
@@ -44,6 +44,63 @@ async fn a_model_is_asked_by_its_name_and_a_primary_alone() {
         (nowhere.status, &nowhere.error()["code"]),
         (404, &json!("role_not_found"))
     );
+}
+
+/// C002: the backup hears nothing of a call without fallback, whatever happens when.
+#[tokio::test]
+async fn a_call_without_fallback_ends_in_the_failure_of_its_primary() {
+    let told_within = Fault::ErrorInStream {
+        after: 0,
+        code: Some("server_error".to_owned()),
+        message: "internal".to_owned(),
+    };
+    let backup = upstream("b", Behaviour::default()).await;
+    let primary = upstream("a", Behaviour::default()).await;
+    let gateway = Gateway::with(&[&primary, &backup], allowed());
+    for (fault, code, cause) in [
+        // Before there is a connection, or an answer.
+        (Fault::Refuse, "upstream_unreachable", "unreachable"),
+        (Fault::Reset, "upstream_error", "transient"),
+        (Fault::status(503), "overloaded", "overloaded"),
+        (Fault::status(401), "upstream_auth", "auth"),
+        // Before the first token of an answer that has begun.
+        (told_within, "upstream_error", "transient"),
+        (Fault::CutAfter(0), "upstream_error", "transient"),
+        // After partial text: nor is the stream gone on with.
+        (Fault::CutAfter(3), "upstream_error", "transient"),
+        (Fault::ResetAfter(3), "upstream_error", "transient"),
+        (Fault::StallAfter(3), "upstream_timeout", "timeout"),
+    ] {
+        primary.set(Behaviour::failing(fault.clone()));
+        for stream in [false, true] {
+            let before = primary.requests().len();
+            let headers = [
+                OFF[0],
+                ("x-evenkeel-stall-ms", "150"),
+                ("x-evenkeel-deadline-ms", "2000"),
+            ];
+            let body = question(&json!({ "stream": stream }));
+            let reply = gateway.chat(&headers, &body).await;
+            let error = if reply.status == 200 {
+                assert!(stream && !reply.body.contains("[DONE]"), "{fault:?}");
+                let last = reply.events().pop().unwrap();
+                serde_json::from_str::<Value>(&last).unwrap()["error"].clone()
+            } else {
+                reply.error()
+            };
+            let told = (&error["code"], &error["cause"]);
+            assert_eq!(
+                told,
+                (&json!(code), &json!(cause)),
+                "{fault:?} {stream}: {error}"
+            );
+            assert!(primary.requests().len() - before <= 1, "{fault:?} {stream}");
+        }
+    }
+    assert_eq!(backup.requests().len(), 0);
+    // The same call with fallback.
+    let reply = gateway.ask().await;
+    assert_eq!((reply.status, backup.requests().len()), (200, 1));
 }
 
 /// Off by default: a name with a slash names nothing, and the header is refused

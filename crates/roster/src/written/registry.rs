@@ -30,6 +30,8 @@ struct Facts {
     context_window: Option<u64>,
     max_output_tokens: Option<u64>,
     tools: Option<bool>,
+    max_tools: Option<u64>,
+    parallel_tool_calls: Option<bool>,
     images: Option<bool>,
     prefill: Option<bool>,
     json_schema: Option<bool>,
@@ -55,6 +57,8 @@ impl Registered<'_> {
         model.context_window = facts.context_window;
         model.max_output_tokens = facts.max_output_tokens;
         model.tools = facts.tools;
+        model.max_tools = facts.max_tools;
+        model.parallel_tool_calls = facts.parallel_tool_calls;
         model.images = facts.images;
         model.prefill = facts.prefill;
         model.json_schema = facts.json_schema;
@@ -166,6 +170,8 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
         context_window: read_size(table, "context_window"),
         max_output_tokens: read_size(table, "max_output_tokens"),
         tools: table.flag("tools"),
+        max_tools: read_size(table, "max_tools"),
+        parallel_tool_calls: table.flag("parallel_tool_calls"),
         images: table.flag("images"),
         prefill: table.flag("prefill"),
         json_schema: table.flag("json_schema"),

@@ -604,6 +604,69 @@ async fn a_rung_that_lacks_tools_is_passed_over() {
     assert_eq!(error.kind.class(), Some(Class::BadRequest));
 }
 
+/// A request that offers so many tools and allows several calls at once.
+fn with_tools(count: usize) -> ChatRequest {
+    let tools = (0..count).flat_map(|nth| with_tool(&format!("weather_{nth}")).tools);
+    ChatRequest {
+        tools: tools.collect(),
+        parallel_tool_calls: Some(true),
+        ..ChatRequest::user("the weather in Bergen")
+    }
+}
+
+// C226
+#[tokio::test(start_paused = true)]
+async fn a_rung_of_one_call_at_a_time_hears_nothing_of_parallel_calls() {
+    let stage = stage(
+        vec![
+            (down(), plain(0)),
+            (
+                always("ok"),
+                model(1, |m| m.parallel_tool_calls = Some(false)),
+            ),
+        ],
+        |_| {},
+    );
+    let answer = stage.ask(with_tools(2)).await.unwrap();
+    let parallel = |rung| stage.seen(rung)[0].parallel_tool_calls;
+    assert_eq!((parallel(0), parallel(1)), (Some(true), None));
+    let note = "parallel_tool_calls left out: one call at a time";
+    assert!(
+        answer.meta.adapted.iter().any(|n| n == note),
+        "{:?}",
+        answer.meta
+    );
+    // One call at a time is what its caller wants anyway: nothing is lost.
+    let one_call = ChatRequest {
+        parallel_tool_calls: Some(false),
+        ..with_tools(2)
+    };
+    let answer = stage.ask(one_call).await.unwrap();
+    assert_eq!(stage.seen(1)[1].parallel_tool_calls, None);
+    assert!(answer.meta.adapted.is_empty(), "{:?}", answer.meta);
+    // And without any tool.
+    stage.ask(with_tools(0)).await.unwrap();
+    assert_eq!(stage.seen(1)[2].parallel_tool_calls, None);
+}
+
+// C226
+#[tokio::test(start_paused = true)]
+async fn a_rung_that_takes_fewer_tools_is_passed_over() {
+    let few = || (always("ok"), model(1, |m| m.max_tools = Some(16)));
+    let stage = stage(
+        vec![(down(), plain(0)), few(), (always("ok"), plain(2))],
+        |_| {},
+    );
+    let answer = stage.ask(with_tools(17)).await.unwrap();
+    assert_eq!(
+        told(&answer.trail),
+        ["0 first overloaded", "skip 1 lacks", "2 failover won"]
+    );
+    let answer = stage.ask(with_tools(16)).await.unwrap();
+    assert_eq!(answer.meta.rung, 1);
+    assert_eq!(stage.seen(1)[0].tools.len(), 16);
+}
+
 /// The registry names a dialect by the name that the adapter knows it by.
 #[test]
 fn every_schema_dialect_of_the_registry_is_one_of_the_adapters() {
