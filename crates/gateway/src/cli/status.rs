@@ -99,9 +99,11 @@ fn table(state: &Value) -> String {
         } else {
             ", forced"
         };
+        let task = role["task"].as_str();
+        let task = task.map_or_else(String::new, |task| format!(" (task {task})"));
         let _ = writeln!(
             out,
-            "\n{}: rung {} since {} (epoch {}{forced}), {} in flight",
+            "\n{}{task}: rung {} since {} (epoch {}{forced}), {} in flight",
             text(&role["role"]),
             role["rung"],
             text(&role["since"]),
@@ -261,5 +263,7 @@ planner: rung 1 since 2026-11-30T06:59:00Z (epoch 3, forced), 7 in flight
     fn a_state_of_another_version_is_shown_as_far_as_it_goes() {
         assert!(table(&json!({})).starts_with("evenkeel"));
         assert!(table(&json!({ "roles": [{}, 1], "drills": [null] })).contains("rung"));
+        let task = json!({ "roles": [{ "role": "planner", "task": "review", "rung": 0 }] });
+        assert!(table(&task).contains("planner (task review): rung 0"));
     }
 }
