@@ -274,6 +274,7 @@ fn assemble_model(
     let mut model = ModelConfig {
         breaker: shared.breaker.clone(),
         cooldown: shared.cooldown.clone(),
+        hold: shared.hold.clone(),
         max_concurrency: shared.limits.max_concurrency,
         requests_per_minute: shared.limits.requests_per_minute,
         tokens_per_minute: shared.limits.tokens_per_minute,

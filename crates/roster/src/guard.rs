@@ -1,4 +1,4 @@
-//! What roles share and so cannot be a role's key: breakers, cooldowns, retry budgets.
+//! What roles share and so cannot be a role's key: breakers, cooldowns, holds, retry budgets.
 
 use std::time::Duration;
 
@@ -64,6 +64,28 @@ impl Default for CooldownPolicy {
             base: Duration::from_secs(1),
             growth: 2.0,
             cap: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How long a model or its provider is set aside for what waiting a moment does not
+/// mend (`[hold]`); zero: not at all. A reload ends every hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldPolicy {
+    /// `quota_ms`: after used-up quota whose reset is not stated.
+    pub quota: Duration,
+    /// `credential_ms`: after a refused credential.
+    pub credential: Duration,
+    /// `model_gone_ms`: after the answer that there is no such model.
+    pub model_gone: Duration,
+}
+
+impl Default for HoldPolicy {
+    fn default() -> Self {
+        Self {
+            quota: Duration::from_secs(10 * 60),
+            credential: Duration::from_secs(5 * 60),
+            model_gone: Duration::from_secs(60 * 60),
         }
     }
 }

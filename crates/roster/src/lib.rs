@@ -20,7 +20,7 @@ mod written;
 
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
 pub use crate::degraded::{DegradedPolicy, NoticeIn, OnDegradedInput};
-pub use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+pub use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load, load_beside};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::network::{InvalidNetwork, Network};

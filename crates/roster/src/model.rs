@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_core::ModelId;
 use jiff::civil::Date;
 
-use crate::guard::{BreakerPolicy, CooldownPolicy};
+use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy};
 
 /// What an `eol_date` means (`eol_kind`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub struct ModelConfig {
     pub breaker: BreakerPolicy,
     /// Its cooldown, from the same three places.
     pub cooldown: CooldownPolicy,
+    /// How long it is set aside, from the same three places.
+    pub hold: HoldPolicy,
     /// `limits.max_concurrency`: calls at a time, from the same three places.
     pub max_concurrency: usize,
     /// `limits.requests_per_minute`, from the same three places; `None`: no limit but
@@ -159,6 +161,7 @@ impl ModelConfig {
             id,
             breaker: BreakerPolicy::default(),
             cooldown: CooldownPolicy::default(),
+            hold: HoldPolicy::default(),
             max_concurrency: DEFAULT_CONCURRENCY,
             requests_per_minute: None,
             tokens_per_minute: None,

@@ -20,13 +20,6 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a bad credential sets its provider aside.
-const CREDENTIAL_HOLD: Duration = Duration::from_secs(5 * 60);
-/// How long used-up quota sets a model or provider aside when no reset is stated.
-const QUOTA_HOLD: Duration = Duration::from_secs(10 * 60);
-/// How long a missing model is set aside.
-const GONE_HOLD: Duration = Duration::from_secs(60 * 60);
-
 /// A model or provider set aside until an instant, and why.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
@@ -261,20 +254,24 @@ impl ModelHealth {
     /// What `failure` means for later calls: cooldowns and holds. Some where one begins.
     pub(crate) fn set_aside(&self, failure: &Failure, now: Instant) -> Option<SetAside> {
         let wait = failure.retry_after;
+        let hold = &self.config.hold;
         match failure.class {
             Class::RateLimited => {
                 let begins = self.cooldown.remaining(now).is_none();
                 let lasting = self.cooldown.start(now, wait);
                 begins.then_some(SetAside::Cooldown(lasting))
             }
-            Class::QuotaExhausted => self.start_hold(failure, wait.unwrap_or(QUOTA_HOLD), now),
-            Class::Auth => self.start_hold(failure, CREDENTIAL_HOLD, now),
-            Class::ModelGone => self.start_hold(failure, GONE_HOLD, now),
+            Class::QuotaExhausted => self.start_hold(failure, wait.unwrap_or(hold.quota), now),
+            Class::Auth => self.start_hold(failure, hold.credential, now),
+            Class::ModelGone => self.start_hold(failure, hold.model_gone, now),
             _ => None,
         }
     }
 
     fn start_hold(&self, failure: &Failure, lasting: Duration, now: Instant) -> Option<SetAside> {
+        if lasting.is_zero() {
+            return None;
+        }
         // A date beyond the clock's range holds for a day at a time.
         let until = now
             .checked_add(lasting)

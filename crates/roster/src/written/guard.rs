@@ -1,9 +1,9 @@
-//! The tables that roles share: `[breaker]`, `[cooldown]`, `[retry_budget]`, `[limits]`.
+//! The tables that roles share: `[breaker]`, `[cooldown]`, `[hold]`, `[retry_budget]`, `[limits]`.
 
 use std::num::NonZeroU32;
 
 use crate::faults::Fault;
-use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy, RetryBudgetPolicy};
 use crate::model::DEFAULT_CONCURRENCY;
 use evenkeel_document::{Findings, Scope, TableReader, assign, locate_any};
 
@@ -34,6 +34,12 @@ pub(crate) fn read_cooldown(table: &mut TableReader<'_, '_>, cooldown: &mut Cool
     assign(&mut cooldown.base, table.ms("base_ms"));
     assign(&mut cooldown.growth, table.number("growth"));
     assign(&mut cooldown.cap, table.ms("cap_ms"));
+}
+
+pub(crate) fn read_hold(table: &mut TableReader<'_, '_>, hold: &mut HoldPolicy) {
+    assign(&mut hold.quota, table.ms("quota_ms"));
+    assign(&mut hold.credential, table.ms("credential_ms"));
+    assign(&mut hold.model_gone, table.ms("model_gone_ms"));
 }
 
 pub(crate) fn read_retry_budget(table: &mut TableReader<'_, '_>, budget: &mut RetryBudgetPolicy) {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use super::access::{read_access, read_version};
 use super::check_name;
-use super::guard::{Limits, check, read_breaker, read_cooldown, read_limits, read_retry_budget};
+use super::guard::{
+    Limits, check, read_breaker, read_cooldown, read_hold, read_limits, read_retry_budget,
+};
 use super::preset::Preset;
-use crate::guard::{BreakerPolicy, CooldownPolicy, RetryBudgetPolicy};
+use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy, RetryBudgetPolicy};
 use crate::model::SimulatedModelConfig;
 use crate::provider::{Dialect, ProviderConfig, ReasoningControl, WireConfig};
 use evenkeel_document::{Findings, Place, Scope, TableReader, assign};
@@ -16,6 +18,7 @@ use evenkeel_document::{Findings, Place, Scope, TableReader, assign};
 pub(crate) struct SharedTables {
     pub(crate) breaker: BreakerPolicy,
     pub(crate) cooldown: CooldownPolicy,
+    pub(crate) hold: HoldPolicy,
     pub(crate) retry_budget: RetryBudgetPolicy,
     pub(crate) limits: Limits,
 }
@@ -51,6 +54,7 @@ impl SharedTables {
         check(self.breaker.faults(), "breaker", layers, table.findings);
         table.within("cooldown", |t| read_cooldown(t, &mut self.cooldown));
         check(self.cooldown.faults(), "cooldown", layers, table.findings);
+        table.within("hold", |t| read_hold(t, &mut self.hold));
         if with_retry_budget {
             table.within("retry_budget", |t| {
                 read_retry_budget(t, &mut self.retry_budget);

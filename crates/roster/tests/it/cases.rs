@@ -166,6 +166,7 @@ fn a_breaker_setting_stays_where_it_was_made() {
 [providers.a.breaker]\nsuccess_threshold = 3
 [providers.a.models.'m'.breaker]\nfailure_threshold = 1
 [providers.a.cooldown]\nbase_ms = 5
+[hold]\nquota_ms = 7\n[providers.a.models.'m'.hold]\nmodel_gone_ms = 0
 [providers.a.retry_budget]\nreserve = 0
 [providers.a.limits]\nmax_concurrency = 2\n"
     );
@@ -189,6 +190,10 @@ fn a_breaker_setting_stays_where_it_was_made() {
         (a.cooldown.base, b.cooldown.base),
         (Duration::from_millis(5), Duration::from_secs(1))
     );
+    let quota = Duration::from_millis(7);
+    assert_eq!((a.hold.quota, b.hold.quota), (quota, quota));
+    assert_eq!(a.hold.model_gone, Duration::ZERO);
+    assert_eq!(b.hold.model_gone, Duration::from_secs(3600));
     assert_eq!((a.max_concurrency, b.max_concurrency), (2, 64));
 }
 

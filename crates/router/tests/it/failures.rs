@@ -278,6 +278,28 @@ async fn an_open_breaker_lets_trials_in_and_closes_on_success() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_lasts_as_long_as_its_model_says_and_zero_is_none() {
+    for (status, hold, asked) in [(401, 1_000, 2), (404, 1_000, 2), (404, 0, 3), (401, 0, 3)] {
+        let world = Plan::new(vec![failing(status), steady(10)])
+            .model(move |_, model| {
+                model.hold.credential = ms(hold);
+                model.hold.model_gone = ms(hold);
+            })
+            .build();
+        // At once, within the hold, and after it.
+        for pause in [0, 500, 600] {
+            tokio::time::sleep(ms(pause)).await;
+            world.ask().await.unwrap();
+        }
+        assert_eq!(world.stats(0).started, asked, "{status}, {hold} ms");
+        let holds = world
+            .memory
+            .count(|k| matches!(k, EventKind::HoldStarted { .. }));
+        assert_eq!(holds, if hold == 0 { 0 } else { 2 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn retries_stop_when_the_providers_budget_is_spent() {
     let world = Plan::new(vec![failing(429), steady(10)])
         .policy(|p| {
