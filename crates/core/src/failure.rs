@@ -95,6 +95,24 @@ impl Class {
         }
     }
 
+    /// Whether it is the models' failure and not the request's: another time, or
+    /// another model, the same request may be answered.
+    pub const fn is_of_models(self) -> bool {
+        match self {
+            Self::Transient
+            | Self::RateLimited
+            | Self::Overloaded
+            | Self::QuotaExhausted
+            | Self::Unreachable
+            | Self::Timeout
+            | Self::Auth
+            | Self::ModelGone
+            | Self::Malformed
+            | Self::Semantic => true,
+            Self::ContextWindow | Self::ContentFilter | Self::BadRequest | Self::Cancelled => false,
+        }
+    }
+
     /// Which health counts this class moves. Rate limits, quota, credentials,
     /// bad requests, overflow and filters say nothing about health; a missing
     /// model is a hold, not a failure of its health.

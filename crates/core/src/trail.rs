@@ -249,6 +249,27 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Every word of [`Refusal::as_str`].
+    pub const WORDS: [&'static str; 17] = [
+        "breaker_open",
+        "quality_gate",
+        "cooldown",
+        "rate_limit_near",
+        "hold",
+        "drill",
+        "at_capacity",
+        "eol",
+        "context_window",
+        "lacks",
+        "over_cost",
+        "below_capability",
+        "not_pinned",
+        "benched",
+        "worse",
+        "provider_failed",
+        "tried",
+    ];
+
     /// The reason as events, headers and errors name it.
     pub const fn as_str(self) -> &'static str {
         match self {

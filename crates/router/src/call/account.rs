@@ -4,7 +4,7 @@ use super::Call;
 use crate::error::CallErrorKind;
 use crate::recent::Key;
 use crate::workflows::Step;
-use evenkeel_core::{Class, Meta};
+use evenkeel_core::Meta;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ impl Call {
     /// The call got no answer.
     pub(super) fn account_failure(&self, kind: &CallErrorKind, now: Instant) {
         let is_unanswered = match kind {
-            CallErrorKind::Failed(failure) => is_of_models(failure.class),
+            CallErrorKind::Failed(failure) => failure.class.is_of_models(),
             CallErrorKind::Exhausted(_)
             | CallErrorKind::Queued { .. }
             | CallErrorKind::NotKept { .. } => true,
@@ -58,22 +58,5 @@ impl Call {
         for event in workflows.note(&self.key(workflow), step, now) {
             self.tell(now, event);
         }
-    }
-}
-
-/// Whether a failure of the class is the models' and not the request's.
-const fn is_of_models(class: Class) -> bool {
-    match class {
-        Class::Transient
-        | Class::RateLimited
-        | Class::Overloaded
-        | Class::QuotaExhausted
-        | Class::Unreachable
-        | Class::Timeout
-        | Class::Auth
-        | Class::ModelGone
-        | Class::Malformed
-        | Class::Semantic => true,
-        Class::ContextWindow | Class::ContentFilter | Class::BadRequest | Class::Cancelled => false,
     }
 }

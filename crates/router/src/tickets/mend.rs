@@ -1,15 +1,15 @@
 //! Which ends of a call time may mend.
 
 use crate::error::{CallErrorKind, RungEndKind};
-use evenkeel_core::{Class, Refusal, TicketCause};
+use evenkeel_core::{Refusal, TicketCause};
 
 /// Whether the same request may be answered later. Not so where it is the
 /// request that cannot be answered: by its form, its content or its size.
 pub(super) fn may_mend(kind: &CallErrorKind) -> bool {
     match kind {
-        CallErrorKind::Failed(failure) => class_may_mend(failure.class),
+        CallErrorKind::Failed(failure) => failure.class.is_of_models(),
         CallErrorKind::Exhausted(rungs) => rungs.iter().any(|rung| match rung.end {
-            RungEndKind::Failed(class) => class_may_mend(class),
+            RungEndKind::Failed(class) => class.is_of_models(),
             RungEndKind::Refused(refusal) => refusal_may_mend(refusal),
         }),
         CallErrorKind::UnknownRole(_)
@@ -19,35 +19,12 @@ pub(super) fn may_mend(kind: &CallErrorKind) -> bool {
     }
 }
 
-const fn class_may_mend(class: Class) -> bool {
-    match class {
-        Class::Transient
-        | Class::RateLimited
-        | Class::Overloaded
-        | Class::QuotaExhausted
-        | Class::Unreachable
-        | Class::Timeout
-        | Class::Auth
-        | Class::ModelGone
-        | Class::Malformed
-        | Class::Semantic => true,
-        Class::ContextWindow | Class::ContentFilter | Class::BadRequest | Class::Cancelled => false,
-    }
-}
-
-const fn refusal_may_mend(refusal: Refusal) -> bool {
+fn refusal_may_mend(refusal: Refusal) -> bool {
     match refusal {
-        Refusal::BreakerOpen(_)
-        | Refusal::BreakerTrial(_)
-        | Refusal::SemanticBreakerOpen(_)
-        | Refusal::Cooldown(_)
-        | Refusal::Hold { .. }
-        | Refusal::AtCapacity
-        | Refusal::Benched
-        | Refusal::Worse => true,
-        Refusal::ProviderFailed(class) => class_may_mend(class),
-        // What the request lacks today it lacks tomorrow.
-        _ => false,
+        Refusal::AtCapacity | Refusal::Benched | Refusal::Worse => true,
+        Refusal::ProviderFailed(class) => class.is_of_models(),
+        // What the request lacks today it lacks tomorrow; what ends by itself mends.
+        _ => refusal.retry_in().is_some(),
     }
 }
 
@@ -58,4 +35,34 @@ pub(super) fn cause(kind: &CallErrorKind) -> TicketCause {
         other => ("roster_exhausted", other.to_string()),
     };
     TicketCause { word, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::Class;
+    use std::time::Duration;
+
+    #[test]
+    fn what_ends_by_itself_mends_and_what_the_request_lacks_does_not() {
+        let soon = Duration::from_secs(1);
+        for refusal in [
+            Refusal::BreakerOpen(soon),
+            Refusal::Cooldown(soon),
+            Refusal::RateLimitNear(soon),
+            Refusal::Drill(soon),
+            Refusal::AtCapacity,
+            Refusal::ProviderFailed(Class::Unreachable),
+        ] {
+            assert!(refusal_may_mend(refusal), "{refusal:?}");
+        }
+        for refusal in [
+            Refusal::EndOfLife,
+            Refusal::Lacks("tools"),
+            Refusal::NotPinned,
+            Refusal::ProviderFailed(Class::BadRequest),
+        ] {
+            assert!(!refusal_may_mend(refusal), "{refusal:?}");
+        }
+    }
 }
