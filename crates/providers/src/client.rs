@@ -197,7 +197,8 @@ impl Client {
     /// so. False where it refused something else.
     fn learn(&self, asked: &Asked<'_>, refusal: &Failure, asked_for: &Value) -> bool {
         let learned = asked.unwanted.learned(refusal, asked_for);
-        if let Some(learned) = learned {
+        // The other formats have no other way to write what they write.
+        if let Some(learned) = learned.filter(|_| self.dialect == Dialect::OpenAi) {
             let mut unwanted = self.lock_unwanted();
             if unwanted.len() < MAX_LEARNED || unwanted.contains_key(asked.model) {
                 unwanted.insert(asked.model.to_owned(), learned);

@@ -1,11 +1,11 @@
 //! A server that refuses what the caller never said is asked without it.
 
 use crate::server::{
-    Request, STREAM_HEAD, Server, all, answer_body, call, chunk, client, ok, request, response,
-    text, text_event,
+    Key, Request, STREAM_HEAD, Server, all, answer_body, call, chunk, client, ok, request,
+    response, text, text_event,
 };
 use evenkeel_core::{Class, Provider};
-use evenkeel_providers::{ClientOptions, ModelOptions};
+use evenkeel_providers::{Client, ClientConfig, ClientOptions, Dialect, ModelOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -119,4 +119,19 @@ async fn what_the_caller_said_stays_the_callers_to_mend() {
         assert!(!refused.own_words && refused.capability_gap);
     }
     assert_eq!(sent(&log, "temperature"), [true, true]);
+}
+
+/// A format that has no other way to write its cap learns nothing.
+#[tokio::test]
+async fn a_format_without_another_word_does_not_ask_for_a_second_try() {
+    let server = Server::answering(refusal("max_tokens")).await;
+    let config = ClientConfig {
+        dialect: Dialect::Anthropic,
+        base_url: format!("http://{}", server.address),
+        key: Arc::new(Key),
+        propagate: false,
+    };
+    let client = Client::new(config).unwrap();
+    let refused = client.complete(call()).await.unwrap_err();
+    assert!(refused.capability_gap && !refused.own_words, "{refused}");
 }
