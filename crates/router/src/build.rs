@@ -271,18 +271,10 @@ impl<'a> RouterBuilder<'a> {
             stop: stop.clone(),
             now: now(),
         };
-        let parts = assembly.parts()?;
-        let roles = parts.roles.into_iter();
-        let generation = Arc::new(Generation {
-            roles: roles.map(|(name, role)| (name, Arc::new(role))).collect(),
-            models: parts.models,
-            providers: parts.providers,
-            clients: parts.clients,
-            config: parts.config,
-            tailoring: parts.tailoring,
-            http_validators: parts.http_validators,
-            stop: stop.child_token(),
-        });
+        let mut parts = assembly.parts()?;
+        let roles = std::mem::take(&mut parts.roles).into_iter();
+        let roles = roles.map(|(name, role)| (name, Arc::new(role))).collect();
+        let generation = Arc::new(parts.generation(roles, &stop));
         let jitter = Mutex::new(assembly.seeds);
         let unit = Unit(Arc::new(move || {
             let mut rng = jitter.lock().unwrap_or_else(PoisonError::into_inner);
@@ -349,6 +341,26 @@ pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) tailoring: Arc<Tailoring>,
     pub(crate) http_validators: HttpValidators,
+}
+
+impl Parts {
+    /// The generation of these parts with `roles`; it ends with the router, `stop`.
+    pub(crate) fn generation(
+        self,
+        roles: BTreeMap<String, Arc<Role>>,
+        stop: &CancellationToken,
+    ) -> Generation {
+        Generation {
+            roles,
+            models: self.models,
+            providers: self.providers,
+            clients: self.clients,
+            config: self.config,
+            tailoring: self.tailoring,
+            http_validators: self.http_validators,
+            stop: stop.child_token(),
+        }
+    }
 }
 
 impl Inner {

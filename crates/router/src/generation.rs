@@ -99,12 +99,12 @@ impl RouterBuilder<'_> {
         // One at a time: each takes over from the one before.
         let _replacing = locked(&inner.replacing);
         let before = inner.generation();
-        let parts = self.parts(inner, &before)?;
+        let mut parts = self.parts(inner, &before)?;
         let now = now();
         let mut replaced = Replaced::default();
         let mut roles = BTreeMap::new();
         let mut told = Vec::new();
-        for (name, mut role) in parts.roles {
+        for (name, mut role) in std::mem::take(&mut parts.roles) {
             match before.roles.get(&name) {
                 None => replaced.added.push(name.clone()),
                 Some(old) => {
@@ -126,16 +126,7 @@ impl RouterBuilder<'_> {
                 replaced.removed.push(name.clone());
             }
         }
-        let generation = Arc::new(Generation {
-            roles,
-            models: parts.models,
-            providers: parts.providers,
-            clients: parts.clients,
-            config: parts.config,
-            tailoring: parts.tailoring,
-            http_validators: parts.http_validators,
-            stop: inner.stop.child_token(),
-        });
+        let generation = Arc::new(parts.generation(roles, &inner.stop));
         inner.current.store(generation.clone());
         before.stop.cancel();
         generation.start(inner);

@@ -10,11 +10,9 @@ use super::check_key;
 use crate::provider::{ConnectionPolicy, Dialect, ProviderConfig};
 use evenkeel_document::{TableReader, Value, assign};
 
-/// Headers that a request has anyway, or that decide how it is read.
-const OWN_HEADERS: [&str; 12] = [
-    "accept",
+/// Headers that a message has anyway, or that decide how it is read.
+const MESSAGE_HEADERS: [&str; 10] = [
     "accept-encoding",
-    "authorization",
     "connection",
     "content-length",
     "content-type",
@@ -25,6 +23,9 @@ const OWN_HEADERS: [&str; 12] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// What a provider's client sets beside those.
+const CLIENT_HEADERS: [&str; 2] = ["accept", "authorization"];
 
 /// Keys that only mean something where there is an address.
 const REMOTE: [&str; 8] = [
@@ -50,7 +51,7 @@ pub(super) fn read_access(table: &mut TableReader<'_, '_>, provider: &mut Provid
     read_address(table, provider);
     read_key(table, provider);
     let how = "remove it; the key goes into api_key, and key_header names its header";
-    provider.headers = read_headers(table, &OWN_HEADERS, how);
+    provider.headers = read_headers(table, &CLIENT_HEADERS, how);
     if let Some(proxy) = table.text("proxy") {
         match checked_proxy(proxy) {
             Ok(()) => provider.proxy = Some(SecretString::from(proxy)),
@@ -179,7 +180,8 @@ pub(super) fn read_path(table: &mut TableReader<'_, '_>, key: &'static str) -> O
     Some(PathBuf::from(path))
 }
 
-/// `headers`: any names but the client's `own`, texts as values. `how` is told of those.
+/// `headers`: any names but those of every message and the client's `own`, texts as
+/// values. `how` is told of those.
 pub(super) fn read_headers(
     table: &mut TableReader<'_, '_>,
     own: &[&str],
@@ -207,7 +209,11 @@ pub(super) fn read_headers(
             wrong("is no name of a header".to_owned(), None);
             continue;
         };
-        if own.contains(&name.as_str()) {
+        if MESSAGE_HEADERS
+            .iter()
+            .chain(own)
+            .any(|taken| *taken == name)
+        {
             wrong("is set by the client itself".to_owned(), Some(how));
         } else if http::HeaderValue::from_str(value).is_err() {
             // Not shown: it may be a secret.

@@ -8,20 +8,6 @@ use evenkeel_document::{TableReader, Value};
 use evenkeel_validators::{BuiltIn, InvalidRule};
 use secrecy::SecretString;
 
-/// Headers that a question to a service has anyway, or that decide how it is read.
-const OWN_HEADERS: [&str; 10] = [
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Reads the list; none where there is none.
 pub(super) fn read_validators(table: &mut TableReader<'_, '_>) -> Option<Vec<ValidatorConfig>> {
     let scopes = table.listed_tables("validators")?;
@@ -75,7 +61,7 @@ fn read_built_in(table: &mut TableReader<'_, '_>, kind: &str) -> Option<BuiltIn>
 
 fn read_http(table: &mut TableReader<'_, '_>) -> Option<HttpValidatorConfig> {
     let timeout = table.ms("timeout_ms");
-    let headers = read_headers(table, &OWN_HEADERS, "remove it");
+    let headers = read_headers(table, &[], "remove it");
     let url = required(table, "url", TableReader::text)?;
     if let Err(message) = checked_post_url(url, "write a header `authorization` for it") {
         let how = "write e.g. `http://127.0.0.1:9000/validate`".to_owned();

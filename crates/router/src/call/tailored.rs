@@ -212,14 +212,19 @@ impl Call {
         if same || !retries.try_withdraw(now) {
             return false;
         }
-        self.tailoring.requests[rung] = OnceLock::from(Ok(Arc::new(reworded)));
+        self.ask_otherwise(rung, reworded, now);
+        true
+    }
+
+    /// Asks the rung again at once, with another request from here on.
+    fn ask_otherwise(&mut self, rung: usize, tailored: Tailored, now: Instant) {
+        self.tailoring.requests[rung] = OnceLock::from(Ok(Arc::new(tailored)));
         self.planned = Some(Planned {
             rung,
             kind: AttemptKind::Retry,
             at: now,
             repeats: None,
         });
-        true
     }
 
     /// Asks a rung whose window was too small again, with more left out. Once
@@ -238,13 +243,7 @@ impl Call {
             return false;
         }
         self.tailoring.cut_again[rung] = true;
-        self.tailoring.requests[rung] = OnceLock::from(Ok(Arc::new(shorter)));
-        self.planned = Some(Planned {
-            rung,
-            kind: AttemptKind::Retry,
-            at: now,
-            repeats: None,
-        });
+        self.ask_otherwise(rung, shorter, now);
         true
     }
 }

@@ -7,7 +7,7 @@ use evenkeel_core::{
     ProviderCall, RateLimits, Refusal, StreamEvent, Trail, TrailStep,
 };
 use evenkeel_roster::{HedgeMode, ModelConfig};
-use evenkeel_router::{CallErrorKind, RungEndKind};
+use evenkeel_router::{Answer, CallError, CallErrorKind, RungEndKind};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use std::num::NonZeroU32;
@@ -120,41 +120,38 @@ async fn when_every_rung_is_at_its_limit_the_earliest_is_waited_for() {
     assert_eq!(waits(&answer.trail)[0].0, "rate_limit_near");
 }
 
-#[tokio::test(start_paused = true)]
-async fn tokens_count_as_expected_and_are_corrected_by_what_is_reported() {
-    let world = Plan::new(vec![steady(100), steady(100)])
+/// Two rungs, the first of which takes a thousand tokens a minute.
+fn limited() -> World {
+    Plan::new(vec![steady(100), steady(100)])
         .model(|rung, model| {
             if rung == 0 {
                 model.tokens_per_minute = NonZeroU32::new(1_000);
             }
         })
-        .build();
-    let ask = |most| {
-        let request = ChatRequest {
-            max_output_tokens: Some(most),
-            ..ChatRequest::user("hello")
-        };
-        world.router.complete(ROLE, request, CallContext::default())
+        .build()
+}
+
+/// Asks for an answer of at most so many tokens.
+async fn up_to(world: &World, most: u64) -> Result<Answer, CallError> {
+    let request = ChatRequest {
+        max_output_tokens: Some(most),
+        ..ChatRequest::user("hello")
     };
+    let context = CallContext::default();
+    world.router.complete(ROLE, request, context).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_count_as_expected_and_are_corrected_by_what_is_reported() {
+    let world = limited();
+    let ask = |most| up_to(&world, most);
     // Each might take nearly all of the minute, and takes some ten tokens.
     for _ in 0..10 {
         assert_eq!(ask(900).await.unwrap().meta.rung, 0);
     }
     // At the same moment the second does not know what the first will take.
-    let world = Plan::new(vec![steady(100), steady(100)])
-        .model(|rung, model| {
-            if rung == 0 {
-                model.tokens_per_minute = NonZeroU32::new(1_000);
-            }
-        })
-        .build();
-    let ask = |most| {
-        let request = ChatRequest {
-            max_output_tokens: Some(most),
-            ..ChatRequest::user("hello")
-        };
-        world.router.complete(ROLE, request, CallContext::default())
-    };
+    let world = limited();
+    let ask = |most| up_to(&world, most);
     let (first, second) = tokio::join!(ask(900), ask(900));
     assert_eq!(first.unwrap().meta.rung, 0);
     assert_eq!(second.unwrap().meta.rung, 1);
