@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// Time between two readings.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_secs(1);
 
 /// One reading.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,29 +60,44 @@ pub(super) async fn watch(until: Instant) -> anyhow::Result<Series> {
 }
 
 impl Series {
-    /// The largest readings within ten seconds of `at`.
+    /// The middle of the readings within half a minute of `at`. Not the largest:
+    /// an answer that unpacks to millions of blanks takes what its limit allows
+    /// for a moment, and is no growth.
     pub(super) fn around(&self, at: Duration) -> Gauge {
-        let near = |time: Duration| time.abs_diff(at) <= Duration::from_secs(10);
-        self.largest(near)
+        self.middle(|time| time.abs_diff(at) <= Duration::from_secs(30))
     }
 
-    /// The largest readings of the last twenty seconds.
+    /// The middle of the last minute's readings.
     pub(super) fn last(&self) -> Gauge {
         let end = self.0.last().map_or(Duration::ZERO, |(time, _)| *time);
-        self.largest(|time| time + Duration::from_secs(20) >= end)
+        self.middle(|time| time + Duration::from_secs(60) >= end)
     }
 
     /// The most memory of any reading, bytes.
     pub(super) fn most_rss(&self) -> u64 {
-        self.largest(|_| true).rss
+        let readings = self.0.iter().map(|(_, gauge)| gauge.rss);
+        readings.max().unwrap_or_default()
     }
 
-    fn largest(&self, of: impl Fn(Duration) -> bool) -> Gauge {
-        let chosen = self.0.iter().filter(|(time, _)| of(*time));
-        chosen.fold(Gauge::default(), |most, (_, gauge)| Gauge {
-            rss: most.rss.max(gauge.rss),
-            tasks: most.tasks.max(gauge.tasks),
-            descriptors: most.descriptors.max(gauge.descriptors),
-        })
+    /// The median of each number over the chosen readings.
+    fn middle(&self, of: impl Fn(Duration) -> bool) -> Gauge {
+        let chosen: Vec<Gauge> = self
+            .0
+            .iter()
+            .filter(|(time, _)| of(*time))
+            .map(|(_, gauge)| *gauge)
+            .collect();
+        Gauge {
+            rss: median(chosen.iter().map(|gauge| gauge.rss)),
+            tasks: median(chosen.iter().map(|gauge| gauge.tasks)),
+            descriptors: median(chosen.iter().map(|gauge| gauge.descriptors)),
+        }
     }
+}
+
+/// The upper median; 0 of nothing.
+fn median<T: Ord + Copy + Default>(numbers: impl Iterator<Item = T>) -> T {
+    let mut numbers: Vec<T> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
 }
