@@ -3,8 +3,9 @@
 use crate::{RouterError, SettingsError, endpoints, files};
 use evenkeel_core::{Clock, ModelId, Observer, SystemClock};
 use evenkeel_prompts::{PromptSet, Sources, Unreadable};
-use evenkeel_roster::{Config, Problem, SourceFile};
+use evenkeel_roster::{CandidatesByRole, Config, Loaded, Problem, Problems, SourceFile};
 use evenkeel_router::{Replaced, Router, RouterBuilder};
+use jiff::civil::Date;
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,11 +13,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What makes a configuration of its files.
+type Load<'l> =
+    &'l dyn Fn(&[SourceFile], &dyn Fn(&str) -> Option<String>, Date) -> Result<Loaded, Problems>;
+
 /// A configuration that has been read and found good.
 ///
 /// This is the place where files and the environment are read; everything
 /// below takes values.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     config: Config,
     prompts: PromptSet,
@@ -34,7 +39,26 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::Problems`] says everything that is wrong, with file and line.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, SettingsError> {
-        let (sources, folder) = files::read(path.as_ref())?;
+        Self::read(path.as_ref(), &evenkeel_roster::load)
+    }
+
+    /// As [`Settings::load`], for measuring `candidates` instead of serving: see
+    /// [`evenkeel_roster::load_to_measure`]. Their prompts are those that their roles
+    /// would give them.
+    ///
+    /// # Errors
+    /// As [`Settings::load`], and a role to be measured that is not there.
+    pub fn load_to_measure(
+        path: impl AsRef<Path>,
+        candidates: &CandidatesByRole,
+    ) -> Result<Self, SettingsError> {
+        Self::read(path.as_ref(), &|files, env, today| {
+            evenkeel_roster::load_to_measure(files, candidates, env, today)
+        })
+    }
+
+    fn read(path: &Path, load: Load<'_>) -> Result<Self, SettingsError> {
+        let (sources, folder) = files::read(path)?;
         let environment = |name: &str| {
             #[expect(
                 clippy::disallowed_methods,
@@ -44,7 +68,7 @@ impl Settings {
         };
         let now = jiff::Timestamp::try_from(SystemClock.now()).unwrap_or(jiff::Timestamp::MAX);
         let today = jiff::tz::Offset::UTC.to_datetime(now).date();
-        let loaded = evenkeel_roster::load(&sources, &environment, today)?;
+        let loaded = load(&sources, &environment, today)?;
         let contents = Contents::default();
         for file in &sources {
             let name = Path::new(&file.name).file_name().unwrap_or_default();
@@ -87,6 +111,21 @@ impl Settings {
     /// What someone should look at.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
+    }
+
+    /// The folder that paths in the configuration count from.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Another configuration over the same files: with the same prompts and
+    /// credentials, for a router that is asked for a part of what they say.
+    #[must_use]
+    pub fn with_config(&self, config: Config) -> Self {
+        Self {
+            config,
+            ..self.clone()
+        }
     }
 
     /// The folder of what must outlive the process (`server.state_dir`).

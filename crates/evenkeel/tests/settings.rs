@@ -3,6 +3,7 @@
 use evenkeel::core::ModelId;
 use evenkeel::core::NoObserver;
 use evenkeel::prompts::Mode;
+use evenkeel::roster::Candidates;
 use evenkeel::{CallContext, ChatRequest, Settings, SettingsError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,25 @@ fn a_link_does_not_lead_out_of_the_folder() {
         "{refused}"
     );
     assert!(!refused.contains("a secret"), "{refused}");
+}
+
+#[test]
+fn a_model_to_be_measured_gets_the_prompt_its_role_would_give_it() {
+    let folder = prompted("[planner.system_prompt_variants]\n\"sim/new\" = \"new.txt\"\n");
+    std::fs::write(folder.path().join("new.txt"), "Plan anew.").unwrap();
+    let refused = Settings::load(folder.path()).unwrap_err().to_string();
+    assert!(refused.contains("sim/new"), "it is in no roster: {refused}");
+    let model = ModelId::new("sim/new").unwrap();
+    let candidates = Candidates {
+        primary: None,
+        models: vec![model.clone()],
+    };
+    let by_role = BTreeMap::from([("planner".to_owned(), candidates)]);
+    let settings = Settings::load_to_measure(folder.path(), &by_role).unwrap();
+    let prompts = settings.with_config(settings.config().clone());
+    let prompts = prompts.prompts();
+    let prompt = prompts.for_rung("planner", &model, Mode::Full, &BTreeMap::new());
+    assert_eq!(prompt.unwrap().text, "Plan anew.");
 }
 
 #[test]

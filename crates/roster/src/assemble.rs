@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::ModelId;
 use secrecy::SecretString;
 
+use crate::candidates::{CandidatesByRole, refuse_unknown};
 use crate::config::{Config, RoleConfig, RungConfig};
 use crate::model::{ModelConfig, SimulatedModelConfig};
 use crate::provider::{Dialect, ProviderConfig};
@@ -18,16 +19,33 @@ pub(crate) struct Draft {
     pub(crate) named: BTreeMap<ModelId, Place>,
 }
 
+/// What a configuration is read for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose<'c> {
+    /// Every role is served by its roster.
+    Serve,
+    /// These are measured, in roles whose rosters may not be fit to serve yet.
+    Measure(&'c CandidatesByRole),
+}
+
 /// Assembles what can be; reports roles, rosters and providers that do not meet.
 /// `home` stands for the configuration as a whole.
 pub(crate) fn assemble(
     written: &Written<'_>,
     home: &Place,
+    purpose: Purpose<'_>,
     env: &dyn Fn(&str) -> Option<String>,
     findings: &mut Findings,
 ) -> Draft {
-    let roles = assemble_roles(written, home, findings);
-    let named = named_models(written, &roles);
+    let roles = assemble_roles(written, home, purpose, findings);
+    let mut named = named_models(written, &roles);
+    if let Purpose::Measure(candidates) = purpose {
+        refuse_unknown(candidates, &roles, home, findings);
+        for rung in roles.values().flat_map(|role| &role.rungs) {
+            let model = named.entry(rung.model.clone());
+            model.or_insert_with(|| home.clone());
+        }
+    }
     let providers = assemble_providers(written, &named, env, findings);
     let models = named
         .keys()
@@ -48,6 +66,7 @@ pub(crate) fn assemble(
 fn assemble_roles(
     written: &Written<'_>,
     home: &Place,
+    purpose: Purpose<'_>,
     findings: &mut Findings,
 ) -> BTreeMap<String, RoleConfig> {
     let names: BTreeSet<&str> = written
@@ -63,24 +82,36 @@ fn assemble_roles(
     }
     let mut roles = BTreeMap::new();
     for name in names {
-        let Some(roster) = written.rosters.get(name) else {
-            refuse_rosterless(name, written, findings);
-            continue;
+        let (candidates, is_asked) = match purpose {
+            Purpose::Serve => (None, true),
+            Purpose::Measure(all) => (all.get(name), all.contains_key(name)),
         };
-        let policy = match written.policies.get(name) {
-            Some((place, policy)) => policy.finished(place, findings),
-            None if written.defaults.is_complete() => {
+        let roster = written.rosters.get(name);
+        if roster.is_none() && candidates.is_none_or(|c| c.primary.is_none()) {
+            if is_asked {
+                refuse_rosterless(name, written, findings);
+            }
+            continue;
+        }
+        let policy = match (written.policies.get(name), roster) {
+            (Some((place, policy)), _) => policy.finished(place, findings),
+            (None, Some(roster)) if written.defaults.is_complete() => {
                 written.defaults.finished(&roster.role, findings)
             }
-            None => {
+            (None, Some(roster)) if is_asked => {
                 refuse_policyless(name, roster, written, findings);
                 continue;
             }
+            (None, _) => continue,
         };
+        let mut rungs = roster.map(rungs).unwrap_or_default();
+        if let Some(candidates) = candidates {
+            candidates.join(&mut rungs);
+        }
         let role = RoleConfig {
             name: name.to_owned(),
             policy,
-            rungs: rungs(roster),
+            rungs,
         };
         roles.insert(name.to_owned(), role);
     }

@@ -65,6 +65,16 @@ impl RungConfig {
         }
     }
 
+    /// A model nothing is known of yet.
+    pub(crate) fn unmeasured(model: ModelId) -> Self {
+        Self {
+            model,
+            quality_score: None,
+            capability_score: 0.0,
+            median_latency: None,
+        }
+    }
+
     /// A fallback that has `ratio` of the primary's score.
     pub fn fallback(model: ModelId, ratio: f64) -> Self {
         Self {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod assemble;
+mod candidates;
 mod config;
 mod degraded;
 mod faults;
@@ -18,10 +19,11 @@ mod tickets;
 mod validator;
 mod written;
 
+pub use crate::candidates::{Candidates, CandidatesByRole};
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
 pub use crate::degraded::{DegradedPolicy, NoticeIn, OnDegradedInput};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy, RetryBudgetPolicy};
-pub use crate::load::{Loaded, load, load_beside};
+pub use crate::load::{Loaded, load, load_beside, load_to_measure};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::network::{InvalidNetwork, Network};
 pub use crate::policy::{

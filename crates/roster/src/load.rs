@@ -2,7 +2,8 @@
 
 use jiff::civil::Date;
 
-use crate::assemble::assemble;
+use crate::assemble::{Purpose, assemble};
+use crate::candidates::CandidatesByRole;
 use crate::config::Config;
 use crate::rules;
 use crate::written::Written;
@@ -48,6 +49,32 @@ pub fn load_beside(
     env: &dyn Fn(&str) -> Option<String>,
     today: Date,
 ) -> Result<Loaded, Problems> {
+    read(files, others, Purpose::Serve, env, today)
+}
+
+/// As [`load`], for measuring `candidates` instead of serving: their models stand
+/// in the rungs of their roles, behind what the roster has, and the rules that a
+/// roster has to keep are not asked, since whether it can is what is measured. Roles
+/// that are not to be measured and lack a policy or a roster are left out.
+///
+/// # Errors
+/// As [`load`], and a role to be measured that is not there.
+pub fn load_to_measure(
+    files: &[SourceFile],
+    candidates: &CandidatesByRole,
+    env: &dyn Fn(&str) -> Option<String>,
+    today: Date,
+) -> Result<Loaded, Problems> {
+    read(files, &[], Purpose::Measure(candidates), env, today)
+}
+
+fn read(
+    files: &[SourceFile],
+    others: &[&'static str],
+    purpose: Purpose<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+    today: Date,
+) -> Result<Loaded, Problems> {
     let mut findings = Findings::default();
     let documents = parse_all(files, env, &mut findings);
     let written = Written::read(&documents.list, others, &mut findings);
@@ -58,8 +85,11 @@ pub fn load_beside(
         .list
         .first()
         .map_or_else(|| Place::file("evenkeel.toml"), |d| d.place.clone());
-    let draft = assemble(&written, &home, env, &mut findings);
-    rules::check(&draft, &written, today, &mut findings);
+    let draft = assemble(&written, &home, purpose, env, &mut findings);
+    match purpose {
+        Purpose::Serve => rules::check(&draft, &written, today, &mut findings),
+        Purpose::Measure(_) => rules::check_models(&draft, &written, today, &mut findings),
+    }
     if findings.has_errors() {
         return Err(Problems(findings.into_sorted()));
     }

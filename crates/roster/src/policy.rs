@@ -1,6 +1,7 @@
 //! What one role asks for: thresholds, clocks, hedging, retries, restoration.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_core::{Clocks, ModelId};
@@ -334,6 +335,9 @@ pub struct RolePolicy {
     pub requalify_after_days: u32,
     /// `min_schema_compliance`: least share of schema-valid answers where the role uses schemas, 0 to 1.
     pub min_schema_compliance: f64,
+    /// `golden_dataset`: what the role's models are measured on; a relative path counts from
+    /// the configuration's folder. `None`: it has to be named when they are measured.
+    pub golden_dataset: Option<PathBuf>,
 }
 
 impl RolePolicy {
@@ -385,6 +389,7 @@ impl RolePolicy {
             min_tokens_per_s: 0.0,
             requalify_after_days: 90,
             min_schema_compliance: 0.95,
+            golden_dataset: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `policy.toml`: one role's policy, or the defaults of all.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::degraded::read_degraded;
@@ -220,6 +221,20 @@ fn read_roster_rules(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
         &mut policy.min_schema_compliance,
         table.number("min_schema_compliance"),
     );
+    read_golden_dataset(table, policy);
+}
+
+fn read_golden_dataset(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
+    let key = "golden_dataset";
+    match table.text(key) {
+        None => {}
+        Some("") => {
+            let message = "is empty, expected the path of a JSON-lines file".to_owned();
+            let how = "leave it out where the role has none".to_owned();
+            table.findings.error(&table.place(key), message, Some(how));
+        }
+        Some(path) => policy.golden_dataset = Some(PathBuf::from(path)),
+    }
 }
 
 fn read_clocks(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {

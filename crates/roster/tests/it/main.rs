@@ -1,5 +1,6 @@
 //! The crate as its users see it: text in, a configuration or its problems out.
 
+mod candidates;
 mod cases;
 mod chaos;
 mod fixtures;
