@@ -37,7 +37,7 @@ context_window = 8192
 ";
 
 fn model(id: &str) -> ModelId {
-    ModelId::new(id).unwrap()
+    ModelId::new(id).expect("the test names a model")
 }
 
 fn measured(role: &str, primary: Option<&str>, models: &[&str]) -> Result<Loaded, Problems> {
