@@ -2,7 +2,7 @@
 
 use crate::{
     AttemptKind, CallId, Class, Cost, DegradationLevel, Meta, ModelId, Refusal, ShadowPair,
-    TicketId, TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
+    Snapshot, TicketId, TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -422,6 +422,18 @@ pub enum EventKind {
         class: Class,
         /// For how long.
         duration: Duration,
+    },
+    /// Answers come from another build of a model than the one that the role's roster
+    /// was measured on (once per rung and build). A warning: its scores may not hold.
+    ModelDrift {
+        /// The role.
+        role: Arc<str>,
+        /// Which model.
+        model: ModelId,
+        /// The build that answers.
+        reported: Snapshot,
+        /// The one that was measured; several fingerprints are joined by commas.
+        expected: Snapshot,
     },
     /// An operator did something.
     OperatorActed {

@@ -17,6 +17,7 @@ mod pieces;
 mod provider;
 mod rate_limits;
 mod shadow;
+mod snapshot;
 mod stream;
 mod ticket;
 mod tokens;
@@ -45,6 +46,7 @@ pub use crate::pieces::{delta_of, events_of};
 pub use crate::provider::{EventStream, Provider, ProviderCall};
 pub use crate::rate_limits::{Allowance, RateLimits};
 pub use crate::shadow::{ShadowAnswer, ShadowPair};
+pub use crate::snapshot::Snapshot;
 pub use crate::stream::{Accumulator, Delta, StreamEvent};
 pub use crate::ticket::{
     Accepted, Claimed, InvalidTicketId, Ticket, TicketCause, TicketDraft, TicketError, TicketId,

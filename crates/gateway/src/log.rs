@@ -68,6 +68,7 @@ impl Observer for LogObserver {
             kind @ (EventKind::BreakerTransition { .. }
             | EventKind::CooldownStarted { .. }
             | EventKind::HoldStarted { .. }
+            | EventKind::ModelDrift { .. }
             | EventKind::Probed { .. }) => health_event(kind),
             kind @ (EventKind::OperatorActed { .. }
             | EventKind::PolicyChanged { .. }
@@ -291,6 +292,18 @@ fn health_event(kind: &EventKind) {
             model.primary = model.as_ref().map(display),
             error.type = class.as_str(),
             hold_ms = ms(*duration),
+        ),
+        EventKind::ModelDrift {
+            role,
+            model,
+            reported,
+            expected,
+        } => tracing::warn!(
+            event = "model_drift",
+            agent.role = %role,
+            gen_ai.request.model = model.model(),
+            gen_ai.response.model = %reported,
+            drift.expected = %expected,
         ),
         EventKind::Probed {
             model,

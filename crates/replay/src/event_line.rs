@@ -151,6 +151,12 @@ fn of_model(event: &EventKind) -> Option<String> {
             Some(model) => format!("hold {model} {class}"),
             None => format!("hold {provider} {class}"),
         },
+        EventKind::ModelDrift {
+            role,
+            model,
+            reported,
+            ..
+        } => format!("drift {role} {model} {reported}"),
         EventKind::DrillStarted { kind, model, .. } => {
             format!("drill {} {model}", kind.as_str())
         }

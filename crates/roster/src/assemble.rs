@@ -153,10 +153,10 @@ fn refuse_policyless(
 }
 
 fn rungs(roster: &WrittenRoster<'_>) -> Vec<RungConfig> {
-    let primary = roster
-        .primary
-        .iter()
-        .map(|(id, _)| RungConfig::primary(id.clone()));
+    let primary = roster.primary.iter().map(|(id, _)| RungConfig {
+        measured: roster.measured.clone(),
+        ..RungConfig::primary(id.clone())
+    });
     let fallbacks = roster.fallbacks.iter().map(|fallback| {
         let quality_score = quality(fallback, roster);
         let known = fallback.capability_score.or(quality_score);
@@ -165,6 +165,7 @@ fn rungs(roster: &WrittenRoster<'_>) -> Vec<RungConfig> {
             quality_score,
             capability_score: known.unwrap_or(0.0).min(1.0),
             median_latency: fallback.median_latency,
+            measured: fallback.measured.clone(),
         }
     });
     primary.chain(fallbacks).collect()

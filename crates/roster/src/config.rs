@@ -7,6 +7,7 @@ use std::time::Duration;
 use evenkeel_core::ModelId;
 use secrecy::SecretString;
 
+use crate::measured::Measured;
 use crate::model::ModelConfig;
 use crate::network::Network;
 use crate::policy::RolePolicy;
@@ -52,6 +53,8 @@ pub struct RungConfig {
     pub capability_score: f64,
     /// `median_latency_ms`: median latency measured under load.
     pub median_latency: Option<Duration>,
+    /// When and on what it was measured.
+    pub measured: Measured,
 }
 
 impl RungConfig {
@@ -62,6 +65,7 @@ impl RungConfig {
             quality_score: Some(1.0),
             capability_score: 1.0,
             median_latency: None,
+            measured: Measured::default(),
         }
     }
 
@@ -72,6 +76,7 @@ impl RungConfig {
             quality_score: None,
             capability_score: 0.0,
             median_latency: None,
+            measured: Measured::default(),
         }
     }
 
@@ -82,6 +87,7 @@ impl RungConfig {
             quality_score: Some(ratio),
             capability_score: ratio.clamp(0.0, 1.0),
             median_latency: None,
+            measured: Measured::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod degraded;
 mod faults;
 mod guard;
 mod load;
+mod measured;
 mod model;
 mod network;
 mod policy;
@@ -24,6 +25,7 @@ pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfi
 pub use crate::degraded::{DegradedPolicy, NoticeIn, OnDegradedInput};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load, load_beside, load_to_measure};
+pub use crate::measured::{Hashes, Measured};
 pub use crate::model::{EolKind, EolState, ModelConfig, SCHEMA_DIALECTS, SimulatedModelConfig};
 pub use crate::network::{InvalidNetwork, Network};
 pub use crate::policy::{

@@ -162,6 +162,7 @@ fn take(
         Upstream::Whole(response) => {
             drop(open.take(index));
             call.came_whole(index, &response);
+            call.answered_by(index, &response.model, &response.extra, now);
             if let Some(limits) = &response.rate_limits {
                 call.heard_limits(index, limits, now);
             }
@@ -222,6 +223,8 @@ fn take(
 /// Tells the call of an event.
 pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Instant) {
     match event {
+        StreamEvent::Start { model, extra, .. } => call.answered_by(index, model, extra, now),
+        StreamEvent::Extra(extra) => call.answered_by(index, "", extra, now),
         StreamEvent::Usage(usage) => call.used(index, *usage),
         StreamEvent::Skipped => call.skipped_event(index),
         StreamEvent::Adapted(notes) => call.adapted(index, notes),

@@ -7,6 +7,7 @@ mod build;
 mod call;
 mod decomposition;
 mod demand;
+mod drift;
 mod drill;
 mod drive;
 mod error;
@@ -48,7 +49,7 @@ pub use crate::operator::{BreakerAction, BreakerTarget, Operator, OperatorError,
 pub use crate::pass::PassTo;
 pub use crate::router::Router;
 pub use crate::state::{
-    BreakerState, CooldownState, DrillState, HoldState, ModelState, ProviderState, RecoveryState,
-    RoleState, RouterState, RungState, WindowState,
+    BreakerState, CooldownState, DriftState, DrillState, HoldState, ModelState, ProviderState,
+    RecoveryState, RoleState, RouterState, RungState, WindowState,
 };
 pub use crate::workflows::{DegradedRole, Workflow, WorkflowError};

@@ -1,5 +1,6 @@
 //! One place in a role's roster: its windows, and its way back.
 
+use crate::drift::DriftWatch;
 use crate::health::ModelHealth;
 use crate::mean::Mean;
 use evenkeel_breaker::Breaker;
@@ -61,6 +62,8 @@ pub(crate) struct Rung {
     /// Expected quality relative to the primary, share 0..1.
     pub(crate) quality_ratio: f64,
     pub(crate) median_latency: Option<Duration>,
+    /// Whether its answers come from what was measured; none where nobody knows what was.
+    pub(crate) drift: Option<Arc<DriftWatch>>,
     total: Arc<LatencyWindow>,
     first_token: Arc<LatencyWindow>,
     /// Output tokens of its answers to this role.
@@ -110,6 +113,12 @@ impl Rung {
                 .quality_score
                 .map_or(config.capability_score, |score| score.clamp(0.0, 1.0)),
             median_latency: config.median_latency,
+            drift: config
+                .measured
+                .hashes
+                .as_ref()
+                .and_then(DriftWatch::of)
+                .map(Arc::new),
             total: Arc::new(windows.0),
             first_token: Arc::new(windows.1),
             output: Arc::default(),
@@ -117,6 +126,15 @@ impl Rung {
             recovery: Arc::new(recovery),
             canary: Arc::default(),
             left: Arc::default(),
+        }
+    }
+
+    /// Goes on with what a rung of the same model has seen, where it was measured alike.
+    pub(crate) fn take_drift(&mut self, before: &Self) {
+        if let (Some(watch), Some(old)) = (&mut self.drift, &before.drift)
+            && watch.expects_as(old)
+        {
+            *watch = old.clone();
         }
     }
 

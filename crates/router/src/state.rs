@@ -7,7 +7,7 @@ use crate::health::{Held, Hold, ModelHealth, ProviderHealth};
 use crate::role::Role;
 use crate::rung::{Measure, Rung};
 use evenkeel_breaker::Breaker;
-use evenkeel_core::{Class, DrillKind, ModelId, Refusal};
+use evenkeel_core::{Class, DrillKind, ModelId, Refusal, Snapshot};
 use evenkeel_probe::{LatencyWindow, RecoveryStage, Verdict};
 use jiff::civil::Date;
 use std::time::{Duration, Instant};
@@ -92,8 +92,21 @@ pub struct RungState {
     pub recovery: RecoveryState,
     /// The count of useless answers of this model to this role.
     pub semantic: BreakerState,
+    /// The build it was measured on, and those that answer instead; none where the
+    /// roster does not say what was measured.
+    pub drift: Option<DriftState>,
     /// The model, which other roles share.
     pub health: ModelState,
+}
+
+/// Whether a rung's answers come from the build that was measured.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DriftState {
+    /// The build that was measured; several fingerprints are joined by commas.
+    pub expected: Snapshot,
+    /// The others that have answered, in the order of their first answers.
+    pub reported: Vec<Snapshot>,
 }
 
 /// A latency window.
@@ -244,6 +257,10 @@ impl RungState {
             first_token: WindowState::of(rung.window(Measure::FirstToken), now),
             recovery: RecoveryState::of(rung, now),
             semantic: BreakerState::of(&rung.semantic, now),
+            drift: rung.drift.as_deref().map(|watch| DriftState {
+                expected: watch.expected(),
+                reported: watch.others(),
+            }),
             health: ModelState::of(&rung.model, now, today),
         }
     }

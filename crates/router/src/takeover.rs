@@ -127,6 +127,7 @@ impl Role {
             let same = before.rungs.iter().find(|old| rung.model.is(&old.model));
             let Some(old) = same else { continue };
             rung.output = old.output.clone();
+            rung.take_drift(old);
             if alike {
                 rung.take_windows(old);
             }

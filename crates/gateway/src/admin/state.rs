@@ -8,10 +8,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::routing::get;
-use evenkeel_core::{Clock, Refusal, SystemClock};
+use evenkeel_core::{Clock, Refusal, Snapshot, SystemClock};
 use evenkeel_router::{
-    BreakerState, CooldownState, DrillState, HoldState, ModelState, ProviderState, RecoveryState,
-    RoleState, RouterState, RungState, WindowState,
+    BreakerState, CooldownState, DriftState, DrillState, HoldState, ModelState, ProviderState,
+    RecoveryState, RoleState, RouterState, RungState, WindowState,
 };
 use http::Response;
 use jiff::Timestamp;
@@ -102,6 +102,7 @@ impl Moment {
             "first_token": window(&rung.first_token),
             "recovery": self.recovery(&rung.recovery),
             "semantic_breaker": self.breaker(&rung.semantic),
+            "drift": rung.drift.as_ref().map(drift),
         });
         if let (Some(fields), Value::Object(model)) =
             (value.as_object_mut(), self.model(&rung.health))
@@ -186,6 +187,18 @@ pub(super) fn text(at: Timestamp) -> String {
     Timestamp::from_millisecond(at.as_millisecond())
         .unwrap_or(at)
         .to_string()
+}
+
+fn drift(drift: &DriftState) -> Value {
+    let reported = drift.reported.iter().map(build);
+    json!({
+        "expected": build(&drift.expected),
+        "reported": reported.collect::<Vec<_>>(),
+    })
+}
+
+fn build(build: &Snapshot) -> Value {
+    json!({ "model": *build.model, "fingerprint": build.fingerprint.as_deref() })
 }
 
 fn window(window: &WindowState) -> Value {

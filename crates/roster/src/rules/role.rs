@@ -124,7 +124,7 @@ impl RoleCheck<'_, '_> {
                 Some(ratio) => {
                     let at = fallback.place("quality_score");
                     faults.extend(quality_fault(ratio, budget, fallback, self.roster, at));
-                    if !fallback.verified {
+                    if fallback.measured.hashes.is_none() {
                         unverified.push(format!("`{}`", rung.model));
                     }
                 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use evenkeel_core::ModelId;
 
+use crate::measured::{Hashes, Measured};
 use evenkeel_document::{Findings, Place, Scope, TableReader};
 
 /// A roster as far as it can be read.
@@ -11,6 +12,8 @@ pub(crate) struct WrittenRoster<'a> {
     pub(crate) role: Place,
     pub(crate) primary: Option<(ModelId, Place)>,
     pub(crate) primary_score: Option<f64>,
+    /// How the primary was measured.
+    pub(crate) measured: Measured,
     /// In the order of their ranks.
     pub(crate) fallbacks: Vec<WrittenFallback<'a>>,
     /// Whether `fallbacks` is there, be it empty: a role may have none on purpose.
@@ -25,8 +28,7 @@ pub(crate) struct WrittenFallback<'a> {
     pub(crate) quality_score: Option<f64>,
     pub(crate) capability_score: Option<f64>,
     pub(crate) median_latency: Option<Duration>,
-    /// Whether the score says what it was measured on.
-    pub(crate) verified: bool,
+    pub(crate) measured: Measured,
     /// Whether every key could be read, so that rules about values make sense.
     pub(crate) sound: bool,
     scope: Scope<'a>,
@@ -56,6 +58,7 @@ pub(crate) fn read_roster<'a>(table: &mut TableReader<'a, '_>) -> WrittenRoster<
             .findings
             .error(&table.place("primary_score"), message, None);
     }
+    let measured = read_measured(table, "primary_hashes");
     let scopes = table.listed_tables("fallbacks").unwrap_or_default();
     let says_fallbacks = table.has("fallbacks");
     let written = scopes.len();
@@ -70,6 +73,7 @@ pub(crate) fn read_roster<'a>(table: &mut TableReader<'a, '_>) -> WrittenRoster<
         role,
         primary,
         primary_score: primary_score.filter(|score| *score > 0.0),
+        measured,
         fallbacks,
         says_fallbacks,
         complete,
@@ -104,7 +108,10 @@ fn read_fallback<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<Writte
     let quality_score = read_score(&mut table, "quality_score", f64::MAX);
     let capability_score = read_score(&mut table, "capability_score", 1.0);
     let median_latency = table.ms("median_latency_ms");
-    let verified = read_hashes(&mut table);
+    let measured = Measured {
+        schema_compliance: read_score(&mut table, "schema_compliance", 1.0),
+        ..read_measured(&mut table, "hashes")
+    };
     table.finish();
     let (model, _) = model?;
     Some(WrittenFallback {
@@ -113,7 +120,7 @@ fn read_fallback<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<Writte
         quality_score,
         capability_score,
         median_latency,
-        verified,
+        measured,
         sound: findings.len() == before,
         scope,
     })
@@ -134,16 +141,30 @@ fn read_score(table: &mut TableReader<'_, '_>, key: &'static str, most: f64) -> 
     None
 }
 
-/// Whether the fallback says what its score was measured on.
-fn read_hashes(table: &mut TableReader<'_, '_>) -> bool {
-    table
-        .within("hashes", |hashes| {
-            ["prompt", "tools", "dataset", "snapshot"]
-                .map(|key| hashes.text(key).is_some())
-                .into_iter()
-                .all(|there| there)
-        })
-        .unwrap_or(false)
+/// When and on what a rung was measured; `hashes` is the key of the latter.
+fn read_measured(table: &mut TableReader<'_, '_>, hashes: &'static str) -> Measured {
+    Measured {
+        qualified_at: table.date("qualified_at", |text| text.parse().ok()),
+        schema_compliance: None,
+        hashes: table.within(hashes, read_hashes).flatten(),
+    }
+}
+
+/// What the score was measured on, if all of it is said.
+fn read_hashes(table: &mut TableReader<'_, '_>) -> Option<Hashes> {
+    let [prompt, tools, dataset, snapshot] =
+        ["prompt", "tools", "dataset", "snapshot"].map(|key| table.text(key).map(str::to_owned));
+    let fingerprints = table.texts("fingerprints").unwrap_or_default();
+    Some(Hashes {
+        prompt: prompt?,
+        tools: tools?,
+        dataset: dataset?,
+        snapshot: snapshot?,
+        fingerprints: fingerprints
+            .into_iter()
+            .map(|f| f.text.to_owned())
+            .collect(),
+    })
 }
 
 /// Ranks order the fallbacks, so they must be there for all or for none, and differ.

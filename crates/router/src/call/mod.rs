@@ -4,6 +4,7 @@
 
 mod account;
 mod attempt;
+mod built;
 mod choose;
 mod cost;
 mod degraded;

@@ -12,6 +12,7 @@ mod decomposition;
 mod degradation;
 mod degraded_input;
 mod demand;
+mod drift;
 mod edges;
 mod failures;
 mod hedging;
