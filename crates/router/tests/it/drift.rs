@@ -160,11 +160,8 @@ async fn a_reload_remembers_what_was_told_of_the_same_measurement() {
     assert_eq!(drifts(&world.memory).len(), 1);
     world
         .reload(|config| {
-            measured(
-                &mut config.roles.get_mut(ROLE).unwrap().rungs[0],
-                "big-2",
-                &[],
-            )
+            let role = config.roles.get_mut(ROLE).unwrap();
+            measured(&mut role.rungs[0], "big-2", &[]);
         })
         .unwrap();
     world.ask().await.unwrap();
