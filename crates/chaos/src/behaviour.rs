@@ -61,6 +61,20 @@ pub struct Behaviour {
     /// How long after the request a fault shows that comes instead of an
     /// answer (an error status, a closed connection, a page).
     pub fault_delay: Duration,
+    /// How many requests it takes in a time; every answer reports what is left
+    /// of them, and one more is refused with 429 and the time to wait. None: as
+    /// many as come, and nothing is reported.
+    pub quota: Option<Quota>,
+}
+
+/// Requests that a model takes in a time. The time begins with the first request
+/// after the last one is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// So many.
+    pub requests: u64,
+    /// In this time.
+    pub per: Duration,
 }
 
 impl Default for Behaviour {
@@ -82,6 +96,7 @@ impl Default for Behaviour {
             error_rate: 1.0,
             fault_times: None,
             fault_delay: Duration::ZERO,
+            quota: None,
         }
     }
 }
@@ -98,6 +113,13 @@ impl Behaviour {
     /// Every call gets `fault`.
     pub fn failing(fault: Fault) -> Self {
         Self::default().with_fault(fault)
+    }
+
+    /// Takes no more than `requests` in `per`, and says what is left of them.
+    #[must_use]
+    pub fn with_quota(mut self, requests: u64, per: Duration) -> Self {
+        self.quota = Some(Quota { requests, per });
+        self
     }
 
     /// With so many tokens an answer.

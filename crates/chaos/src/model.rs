@@ -1,7 +1,8 @@
 //! Simulated models: their behaviour now, their counts, their dice.
 
 use crate::stats::{CallGuard, Counts, Ending};
-use crate::{Behaviour, Fault, Stats};
+use crate::{Behaviour, Fault, Quota, Stats};
+use evenkeel_core::{Allowance, RateLimits};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -20,7 +21,35 @@ struct Setting {
     behaviour: Arc<Behaviour>,
     set_at: Instant,
     faults: u64,
+    /// Since when requests count on the quota, and how many there were.
+    counted: Option<(Instant, u64)>,
     rng: fastrand::Rng,
+}
+
+impl Setting {
+    /// Counts a request on the quota: what is left of it, and the refusal where
+    /// nothing was.
+    fn count(&mut self, quota: Quota) -> (RateLimits, Option<Fault>) {
+        let now = Instant::now();
+        let (since, asked) = match self.counted {
+            Some((since, asked)) if now < since + quota.per => (since, asked),
+            _ => (now, 0),
+        };
+        let is_over = asked >= quota.requests;
+        let asked = asked + u64::from(!is_over);
+        self.counted = Some((since, asked));
+        let reset = (since + quota.per).saturating_duration_since(now);
+        let requests = Allowance {
+            limit: Some(quota.requests),
+            remaining: Some(quota.requests - asked),
+            reset: Some(reset),
+        };
+        let limits = RateLimits {
+            requests,
+            ..RateLimits::default()
+        };
+        (limits, is_over.then(|| Fault::rate_limited(reset)))
+    }
 }
 
 /// What was drawn for one call.
@@ -29,6 +58,10 @@ pub(crate) struct Draw {
     pub(crate) behaviour: Arc<Behaviour>,
     /// Time to the first token of an empty request.
     pub(crate) first_token: Duration,
+    /// What is left of the quota, where there is one.
+    pub(crate) limits: Option<RateLimits>,
+    /// The refusal where nothing was left of it.
+    refusal: Option<Fault>,
     /// Whether this call gets the behaviour's fault.
     faulty: bool,
 }
@@ -36,7 +69,8 @@ pub(crate) struct Draw {
 impl Draw {
     /// The fault of this call.
     pub(crate) fn fault(&self) -> Option<&Fault> {
-        self.behaviour.fault.as_ref().filter(|_| self.faulty)
+        let own = self.behaviour.fault.as_ref().filter(|_| self.faulty);
+        self.refusal.as_ref().or(own)
     }
 }
 
@@ -48,6 +82,7 @@ impl Model {
                 behaviour: Arc::new(behaviour),
                 set_at: Instant::now(),
                 faults: 0,
+                counted: None,
                 rng: fastrand::Rng::with_seed(dice),
             }),
         }
@@ -59,6 +94,7 @@ impl Model {
         setting.behaviour = Arc::new(behaviour);
         setting.set_at = Instant::now();
         setting.faults = 0;
+        setting.counted = None;
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -73,12 +109,21 @@ impl Model {
         let behaviour = Arc::clone(&setting.behaviour);
         let since_set = setting.set_at.elapsed();
         let first_token = behaviour.first_token.sample(&mut setting.rng, since_set);
+        let (limits, refusal) = match behaviour.quota {
+            Some(quota) => {
+                let (limits, refusal) = setting.count(quota);
+                (Some(limits), refusal)
+            }
+            None => (None, None),
+        };
         let left = behaviour.fault_times.is_none_or(|n| setting.faults < n);
         let faulty = behaviour.fault.is_some() && left && setting.rng.f64() < behaviour.error_rate;
         setting.faults += u64::from(faulty);
         let draw = Draw {
             behaviour,
             first_token,
+            limits,
+            refusal,
             faulty,
         };
         (draw, guard)
@@ -183,6 +228,25 @@ mod tests {
         // Standard deviation 46; four of them.
         let third = rate(0.3);
         assert!((2_816..=3_184).contains(&third), "{third}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quota_is_used_up_and_full_again_when_its_time_is_over() {
+        let minute = Duration::from_secs(60);
+        let behaviour = Behaviour::default().with_quota(2, minute);
+        let model = Models::new("p", 9).make("m", behaviour);
+        let ask = || {
+            let (draw, _guard) = model.begin(Ending::Ok);
+            let requests = draw.limits.unwrap().requests;
+            (requests.remaining, requests.reset, draw.fault().is_some())
+        };
+        assert_eq!(ask(), (Some(1), Some(minute), false));
+        tokio::time::advance(Duration::from_secs(20)).await;
+        let left = Some(Duration::from_secs(40));
+        assert_eq!(ask(), (Some(0), left, false));
+        assert_eq!(ask(), (Some(0), left, true));
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert_eq!(ask(), (Some(1), Some(minute), false));
     }
 
     #[test]

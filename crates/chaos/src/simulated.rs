@@ -102,6 +102,10 @@ impl Simulated {
         };
         let answer = Answer::new(label, &draw.behaviour, &call.request);
         let script = Script::new(&draw, &answer);
+        let limits = draw
+            .limits
+            .map(|limits| StreamEvent::RateLimits(Box::new(limits)));
+        let ready = limits.map(Ok).into_iter().collect();
         Ok(Run {
             reader: draw.fault().map(|_| Reader::new(&answer)),
             course: Course {
@@ -110,7 +114,7 @@ impl Simulated {
                 answer,
                 script,
             },
-            ready: VecDeque::new(),
+            ready,
             guard,
         })
     }
@@ -137,7 +141,14 @@ fn lost() -> Failure {
 impl Provider for Simulated {
     async fn complete(&self, call: ProviderCall) -> Result<ChatResponse, Failure> {
         let run = self.begin(&call)?;
-        let outcome = run.course.whole().await;
+        let mut outcome = run.course.whole().await;
+        if let Some(limits) = run.course.draw.limits {
+            let said = match &mut outcome {
+                Ok(response) => &mut response.rate_limits,
+                Err(failure) => &mut failure.rate_limits,
+            };
+            *said = Some(Box::new(limits));
+        }
         run.guard.end(match outcome {
             Ok(_) => Ending::Ok,
             Err(_) => Ending::Failed,
@@ -147,8 +158,9 @@ impl Provider for Simulated {
 
     async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
         let run = self.begin(&call)?;
-        if let Some(failure) = run.course.refused().await {
+        if let Some(mut failure) = run.course.refused().await {
             run.guard.end(Ending::Failed);
+            failure.rate_limits = run.course.draw.limits.map(Box::new);
             return Err(failure);
         }
         run.course.wait(run.course.script.opens()).await;

@@ -121,6 +121,12 @@ fn of_call(event: &EventKind) -> Option<String> {
             ..
         } => format!("hedge_won {role} {from} -> {to} {reason}"),
         EventKind::Shadowed(pair) => format!("shadowed {} {}", pair.role, pair.shadow.model),
+        EventKind::TicketChanged {
+            role,
+            state,
+            attempts,
+            ..
+        } => format!("ticket {role} {state} {attempts}"),
         EventKind::RosterExhausted { role, .. } => format!("exhausted {role}"),
         _ => return None,
     })

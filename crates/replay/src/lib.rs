@@ -14,6 +14,6 @@ pub use crate::record::{End, Record, RequestRecord, Told};
 pub use crate::run::{replay, run};
 pub use crate::scenario::{
     Band, Change, Drill, EventExpectation, Expectations, ModelPlan, Output, PhaseExpectation,
-    Scenario, StepPattern, Traffic, TrailExpectation,
+    Scenario, Service, StepPattern, Traffic, TrailExpectation,
 };
 pub use crate::world::World;

@@ -1,6 +1,6 @@
 //! What happened: every request's end, every event, every upstream call.
 
-use evenkeel_chaos::Stats;
+use evenkeel_chaos::{ShelvedCall, Stats};
 use evenkeel_core::{CallId, Class, Event, EventKind, Finish, Meta, ModelId, Observer, Trail};
 use evenkeel_router::{CallError, CallErrorKind};
 use std::collections::{BTreeMap, HashMap};
@@ -116,6 +116,8 @@ pub struct Record {
     pub events: Vec<Told>,
     /// What reached each model, probes included.
     pub upstream: BTreeMap<ModelId, Stats>,
+    /// The calls that found nothing left and were kept.
+    pub kept: Vec<ShelvedCall>,
     /// Calls that the router itself held to be under way when the last had ended: of
     /// each role, and places taken at each of its models.
     pub held: Vec<(String, usize)>,
@@ -150,14 +152,20 @@ pub(crate) fn request_id(nth: usize) -> Arc<str> {
     Arc::from(format!("r{nth}"))
 }
 
-/// Gives each request the trail that was told at its end.
+/// Gives each request the trail that was told at its end. What is asked later for one
+/// that was kept is a call of the ticket's, and none of the caller's.
 pub(crate) fn attach_trails(requests: &mut [RequestRecord], events: &[Told]) {
     let mut numbers: HashMap<CallId, usize> = HashMap::new();
     for told in events {
         match (&told.kind, told.call) {
             (EventKind::CallStarted { request_id, .. }, Some(call)) => {
                 let nth = request_id.as_deref().and_then(|id| id.strip_prefix('r'));
-                if let Some(nth) = nth.and_then(|nth| nth.parse().ok()) {
+                let Some(nth) = nth.and_then(|nth| nth.parse::<usize>().ok()) else {
+                    continue;
+                };
+                let request = requests.get(nth);
+                let was_kept = request.is_some_and(|r| r.ends_told > 0 && r.end.is_named("queued"));
+                if !was_kept {
                     numbers.insert(call, nth);
                 }
             }

@@ -59,6 +59,7 @@ pub async fn run(scenario: &Scenario, world: World) -> Record {
         requests,
         events,
         upstream: upstream.collect(),
+        kept: world.shelf.calls(),
         held,
     }
 }

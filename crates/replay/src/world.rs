@@ -1,9 +1,9 @@
 //! The models of a scenario as providers in this process.
 
 use crate::record::Memory;
-use crate::scenario::Scenario;
-use evenkeel_chaos::{Simulated, Stats};
-use evenkeel_core::{Clock, ModelId};
+use crate::scenario::{Scenario, playing};
+use evenkeel_chaos::{Shelf, Simulated, Stats};
+use evenkeel_core::{Clock, ModelId, Validator, ValidatorError};
 use evenkeel_router::{BuildError, Router};
 use jiff::civil::Date;
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub struct World {
     /// The router.
     pub router: Router,
     providers: BTreeMap<String, Simulated>,
+    /// The calls that are kept.
+    pub(crate) shelf: Arc<Shelf>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) began: Instant,
 }
@@ -41,19 +43,27 @@ impl World {
             provider.set(plan.model.model(), plan.usual.clone());
         }
         let memory = Arc::new(Memory::default());
+        let shelf = Arc::new(Shelf::default());
+        let services = scenario.services.clone();
         let mut builder = Router::builder(&scenario.config)
             .observer(memory.clone())
             .clock(Arc::new(Calendar {
                 today: scenario.today,
                 began,
             }))
-            .seed(scenario.seed);
+            .seed(scenario.seed)
+            .tickets(shelf.clone())
+            .http_validators(move |config| match playing(&services, config) {
+                Some(service) => Ok(service as Arc<dyn Validator>),
+                None => Err(ValidatorError::new("the scenario plays no such service")),
+            });
         for (name, provider) in &providers {
             builder = builder.provider(name, Arc::new(provider.clone()));
         }
         Ok(Self {
             router: builder.build()?,
             providers,
+            shelf,
             memory,
             began,
         })

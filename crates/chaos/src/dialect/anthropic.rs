@@ -1,9 +1,9 @@
 //! Anthropic's Messages.
 
-use super::{Addressed, Kind, StreamWriter, Trouble, Wanted, put, retry_after};
+use super::{Addressed, Kind, StreamWriter, Trouble, Wanted, counts, put, retry_after};
 use crate::answer::Answer;
 use crate::script::Act;
-use evenkeel_core::{ChatResponse, Failure, StreamEvent, Value};
+use evenkeel_core::{Allowance, ChatResponse, Failure, StreamEvent, Value};
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::anthropic::{
     StreamDecoder, StreamEncoder, decode_answer, decode_request, encode_error, encode_response,
@@ -12,7 +12,7 @@ use evenkeel_providers::wire::classify::Reply;
 use evenkeel_providers::wire::sse::write_event;
 use evenkeel_providers::wire::{ClientRequest, EventDecoder, RequestError};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// An event whose JSON breaks off.
 const GARBAGE: &[u8] =
@@ -67,6 +67,20 @@ impl super::Format for Format {
 
     fn wait_headers(&self, wait: Duration) -> Vec<(&'static str, String)> {
         vec![retry_after(wait)]
+    }
+
+    fn limit_headers(&self, requests: &Allowance, now: SystemTime) -> Vec<(&'static str, String)> {
+        let names = [
+            "anthropic-ratelimit-requests-limit",
+            "anthropic-ratelimit-requests-remaining",
+        ];
+        let mut headers = counts(requests, names);
+        let reset = requests
+            .reset
+            .and_then(|wait| jiff::Timestamp::try_from(now + wait).ok());
+        let reset = reset.map(|time| time.to_string());
+        headers.extend(reset.map(|time| ("anthropic-ratelimit-requests-reset", time)));
+        headers
     }
 
     fn writer(&self, answer: &Answer, _: Wanted) -> Box<dyn StreamWriter> {

@@ -1,9 +1,9 @@
 //! Mistral's chat format.
 
-use super::{Addressed, Kind, StreamWriter, Trouble, Wanted, put, retry_after};
+use super::{Addressed, Kind, StreamWriter, Trouble, Wanted, counts, put, retry_after};
 use crate::answer::Answer;
 use crate::script::Act;
-use evenkeel_core::{ChatResponse, Failure, StreamEvent, Value};
+use evenkeel_core::{Allowance, ChatResponse, Failure, StreamEvent, Value};
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::classify::Reply;
 use evenkeel_providers::wire::mistral::{
@@ -12,7 +12,7 @@ use evenkeel_providers::wire::mistral::{
 use evenkeel_providers::wire::sse::{DONE, write_event};
 use evenkeel_providers::wire::{ClientRequest, EventDecoder, RequestError};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// An event whose JSON breaks off.
 const GARBAGE: &[u8] = b"data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"conte\n\n";
@@ -83,6 +83,14 @@ impl super::Format for Format {
 
     fn wait_headers(&self, wait: Duration) -> Vec<(&'static str, String)> {
         vec![retry_after(wait)]
+    }
+
+    fn limit_headers(&self, requests: &Allowance, _: SystemTime) -> Vec<(&'static str, String)> {
+        let names = [
+            "x-ratelimit-limit-req-minute",
+            "x-ratelimit-remaining-req-minute",
+        ];
+        counts(requests, names)
     }
 
     fn writer(&self, answer: &Answer, _: Wanted) -> Box<dyn StreamWriter> {

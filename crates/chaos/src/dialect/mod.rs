@@ -10,13 +10,13 @@ pub(crate) use trouble::{Kind, Trouble};
 
 use crate::answer::Answer;
 use crate::script::Act;
-use evenkeel_core::{ChatResponse, Extra, Failure, Value};
+use evenkeel_core::{Allowance, ChatResponse, Extra, Failure, Value};
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::classify::Reply;
 use evenkeel_providers::wire::{ClientRequest, EventDecoder, RequestError};
 use serde_json::Map;
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const SSE: &str = "text/event-stream; charset=utf-8";
@@ -96,6 +96,13 @@ pub(crate) trait Format: Debug + Sync {
 
     /// The headers that ask for a wait. Some formats have it in the body.
     fn wait_headers(&self, wait: Duration) -> Vec<(&'static str, String)>;
+
+    /// The headers that say what is left of a quota of requests at `now`. Not every
+    /// format says it.
+    fn limit_headers(&self, requests: &Allowance, now: SystemTime) -> Vec<(&'static str, String)> {
+        let _ = (requests, now);
+        Vec::new()
+    }
 
     /// Writes a stream.
     fn writer(&self, answer: &Answer, wanted: Wanted) -> Box<dyn StreamWriter>;
@@ -221,6 +228,13 @@ impl Dialect {
             fields: Map::from_iter([(name.to_owned(), value.into())]),
         }
     }
+}
+
+/// A limit and what is left of it, under these names.
+fn counts(requests: &Allowance, names: [&'static str; 2]) -> Vec<(&'static str, String)> {
+    let said = names.into_iter().zip([requests.limit, requests.remaining]);
+    said.filter_map(|(name, count)| Some((name, count?.to_string())))
+        .collect()
 }
 
 /// Whole seconds, rounded up.

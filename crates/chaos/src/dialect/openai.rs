@@ -1,9 +1,9 @@
 //! `OpenAI`'s Chat Completions.
 
-use super::{Addressed, Kind, StreamWriter, Trouble, Wanted, put, retry_after};
+use super::{Addressed, Kind, StreamWriter, Trouble, Wanted, counts, put, retry_after};
 use crate::answer::Answer;
 use crate::script::Act;
-use evenkeel_core::{ChatResponse, Failure, StreamEvent, Value};
+use evenkeel_core::{Allowance, ChatResponse, Failure, StreamEvent, Value};
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::classify::Reply;
 use evenkeel_providers::wire::openai::{
@@ -12,7 +12,7 @@ use evenkeel_providers::wire::openai::{
 use evenkeel_providers::wire::sse::{DONE, write_event};
 use evenkeel_providers::wire::{ClientRequest, EventDecoder, RequestError};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// An event whose JSON breaks off.
 const GARBAGE: &[u8] = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"conte\n\n";
@@ -70,6 +70,17 @@ impl super::Format for Format {
     fn wait_headers(&self, wait: Duration) -> Vec<(&'static str, String)> {
         let millis = wait.as_millis().to_string();
         vec![retry_after(wait), ("retry-after-ms", millis)]
+    }
+
+    fn limit_headers(&self, requests: &Allowance, _: SystemTime) -> Vec<(&'static str, String)> {
+        let names = [
+            "x-ratelimit-limit-requests",
+            "x-ratelimit-remaining-requests",
+        ];
+        let mut headers = counts(requests, names);
+        let reset = requests.reset.map(|wait| format!("{}ms", wait.as_millis()));
+        headers.extend(reset.map(|reset| ("x-ratelimit-reset-requests", reset)));
+        headers
     }
 
     fn writer(&self, answer: &Answer, wanted: Wanted) -> Box<dyn StreamWriter> {

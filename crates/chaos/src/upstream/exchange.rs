@@ -234,6 +234,14 @@ impl<'a> Exchange<'a> {
             .await
     }
 
+    /// What an answer's head says of the quota.
+    pub(super) fn limit_headers(&self) -> Vec<(&'static str, String)> {
+        let format = self.answer.label.dialect.format();
+        let limits = self.draw.limits.as_ref();
+        let said = limits.map(|l| format.limit_headers(&l.requests, SystemClock.now()));
+        said.unwrap_or_default()
+    }
+
     /// A fault that comes instead of an answer; none where `fault` is of another kind.
     async fn instead(&mut self, fault: &Fault) -> Result<Option<After>, Gone> {
         let document = match fault {
@@ -250,7 +258,10 @@ impl<'a> Exchange<'a> {
         self.wait(self.draw.behaviour.fault_delay).await?;
         self.settle(Ending::Failed);
         match document {
-            Some(document) => send(self.peer, &document, self.keep_alive).await.map(Some),
+            Some(mut document) => {
+                document.headers.extend(self.limit_headers());
+                send(self.peer, &document, self.keep_alive).await.map(Some)
+            }
             None => Ok(Some(end)),
         }
     }

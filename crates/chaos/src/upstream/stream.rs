@@ -49,11 +49,13 @@ impl Exchange<'_> {
     }
 
     fn stream_head(&self) -> Vec<u8> {
+        let mut headers = self.limit_headers();
+        headers.push(("cache-control", "no-cache".to_owned()));
         let head = AnswerHead {
             status: 200,
             content_type: if self.wanted.array { JSON } else { SSE },
             length: None,
-            headers: &[("cache-control", "no-cache".to_owned())],
+            headers: &headers,
             keep_alive: self.keep_alive,
         };
         head.to_bytes()

@@ -51,7 +51,9 @@ impl Exchange<'_> {
             }
             _ => {}
         }
-        send(self.peer, &Document::answer(body), self.keep_alive).await
+        let mut document = Document::answer(body);
+        document.headers = self.limit_headers();
+        send(self.peer, &document, self.keep_alive).await
     }
 
     /// The head of an answer of this length, chunked where there is none.
@@ -60,7 +62,7 @@ impl Exchange<'_> {
             status: 200,
             content_type: JSON,
             length,
-            headers: &[],
+            headers: &self.limit_headers(),
             keep_alive: self.keep_alive,
         };
         head.to_bytes()

@@ -193,3 +193,33 @@ async fn a_caller_cannot_tell_the_two_apart() {
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
+
+#[tokio::test]
+async fn what_is_left_of_a_quota_is_told_where_the_dialect_has_a_place() {
+    let minute = Duration::from_secs(60);
+    for dialect in Dialect::ALL {
+        let behaviour = Behaviour::default().with_quota(2, minute);
+        let config = UpstreamConfig::named("m")
+            .with_dialect(dialect)
+            .with_behaviour(behaviour);
+        let upstream = Upstream::start(config).await.unwrap();
+        let client = client(&upstream, dialect);
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            let limits = match client.complete(call("n1")).await {
+                Ok(response) => response.rate_limits,
+                Err(failure) => {
+                    assert_eq!(failure.class, Class::RateLimited, "{dialect:?}");
+                    failure.rate_limits
+                }
+            };
+            left.push(limits.and_then(|limits| limits.requests.remaining));
+        }
+        let expected = match dialect {
+            Dialect::Gemini => [None; 3],
+            _ => [Some(1), Some(0), Some(0)],
+        };
+        assert_eq!(left, expected, "{dialect:?}");
+        upstream.stop().await;
+    }
+}

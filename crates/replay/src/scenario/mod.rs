@@ -6,6 +6,7 @@ mod expect;
 mod fault;
 mod latency;
 mod pattern;
+mod service;
 mod traffic;
 mod upstream;
 
@@ -14,6 +15,8 @@ pub use self::drill::Drill;
 pub use self::expect::{EventExpectation, Expectations, PhaseExpectation, TrailExpectation};
 pub use self::pattern::StepPattern;
 pub(crate) use self::pattern::written as pattern_written;
+pub use self::service::Service;
+pub(crate) use self::service::playing;
 pub use self::traffic::{Output, Traffic};
 pub use self::upstream::{Change, ModelPlan};
 
@@ -23,7 +26,7 @@ use jiff::civil::Date;
 use std::time::Duration;
 
 /// Top-level keys of a scenario; every other one is a table of the configuration.
-const OWN_KEYS: [&str; 9] = [
+const OWN_KEYS: [&str; 10] = [
     "name",
     "why",
     "seed",
@@ -31,6 +34,7 @@ const OWN_KEYS: [&str; 9] = [
     "upstream",
     "traffic",
     "drill",
+    "service",
     "settle_ms",
     "expect",
 ];
@@ -55,6 +59,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// `drill`: models that an operator takes away.
     pub drills: Vec<Drill>,
+    /// `service`: what the services do that judge answers.
+    pub services: Vec<Service>,
     /// `settle_ms`: how long the world goes on after the last request has ended.
     pub settle: Duration,
     /// `expect`: what must come of it.
@@ -84,6 +90,7 @@ impl Scenario {
             Err(problems) => return Err(merged(problems.0, findings)),
         };
         drill::check_models(&draft.drills, &loaded.config, &mut table);
+        service::check_roles(&draft.services, &loaded.config, &mut table);
         upstream::check_models(&draft.upstream, &loaded.config, &mut table);
         traffic::check_roles(&mut draft.traffic, &loaded.config, &mut table);
         if findings.has_errors() {
@@ -98,6 +105,7 @@ impl Scenario {
             upstream: draft.upstream,
             traffic: draft.traffic,
             drills: draft.drills,
+            services: draft.services,
             settle: draft.settle,
             expect: draft.expect,
         })
@@ -121,6 +129,7 @@ struct Draft {
     upstream: Vec<ModelPlan>,
     traffic: Vec<Traffic>,
     drills: Vec<Drill>,
+    services: Vec<Service>,
     settle: Duration,
     expect: Expectations,
 }
@@ -139,6 +148,7 @@ impl Draft {
             upstream: upstream::read(table),
             traffic: traffic::read(table),
             drills: drill::read(table),
+            services: service::read(table),
             settle: table.ms("settle_ms").unwrap_or_default(),
             expect: expect::read(table),
         }

@@ -1,7 +1,7 @@
 //! How each model fares over time.
 
 use super::{fault, latency};
-use evenkeel_chaos::Behaviour;
+use evenkeel_chaos::{Behaviour, Quota};
 use evenkeel_core::ModelId;
 use evenkeel_document::{Place, Scope, TableReader, assign, nearest};
 use evenkeel_roster::Config;
@@ -107,8 +107,26 @@ fn read_behaviour(table: &mut TableReader<'_, '_>, base: &Behaviour) -> Behaviou
     if let Some(text) = table.text("text") {
         behaviour.text = Some(Arc::from(text));
     }
+    if let Some(quota) = table.within("quota", read_quota) {
+        behaviour.quota = quota;
+    }
     fault::read(table, &mut behaviour);
     behaviour
+}
+
+/// Reads `quota = { requests, per_ms }`.
+fn read_quota(table: &mut TableReader<'_, '_>) -> Option<Quota> {
+    let requests = table.large_count("requests");
+    let per = table.ms("per_ms");
+    if requests.is_none() || per.is_none_or(|per| per.is_zero()) {
+        let at = table.scope().place.clone();
+        let message = "needs both requests and a per_ms above 0".to_owned();
+        table.findings.error(&at, message, None);
+    }
+    Some(Quota {
+        requests: requests?,
+        per: per?,
+    })
 }
 
 /// Every model of a roster has a plan, and every plan a model.

@@ -245,6 +245,7 @@ prop_compose! {
             upstream: upstream.collect(),
             config,
             traffic,
+            services: Vec::new(),
             drills: Vec::new(),
             settle: Duration::from_secs(5),
             expect: Expectations::default(),

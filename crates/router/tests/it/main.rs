@@ -27,7 +27,6 @@ mod reload;
 mod restoration;
 mod resume;
 mod shadows;
-mod shelf;
 mod streams;
 mod substitution;
 mod tailoring;

@@ -1,8 +1,7 @@
 //! Calls that found nothing left: which are kept, and what becomes of them.
 
-use crate::shelf::{Row, Shelf};
 use crate::world::{Plan, ROLE, World, deadline, ms, steady};
-use evenkeel_chaos::{Behaviour, Fault};
+use evenkeel_chaos::{Behaviour, Fault, Shelf, ShelvedCall};
 use evenkeel_core::{
     CallContext, ChatRequest, ChatResponse, EventKind, EventStream, Failure, Provider,
     ProviderCall, TicketState, Value,
@@ -49,15 +48,22 @@ impl World {
     }
 }
 
-async fn until(shelf: &Shelf, is: impl Fn(&Row) -> bool) -> Row {
+/// The only ticket.
+fn only(shelf: &Shelf) -> ShelvedCall {
+    let calls = shelf.calls();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    calls[0].clone()
+}
+
+async fn until(shelf: &Shelf, is: impl Fn(&ShelvedCall) -> bool) -> ShelvedCall {
     for _ in 0..20_000 {
-        let row = shelf.row();
+        let row = only(shelf);
         if is(&row) {
             return row;
         }
         tokio::time::sleep(ms(100)).await;
     }
-    panic!("not within 2,000 s: {:?}", shelf.row());
+    panic!("not within 2,000 s: {:?}", only(shelf));
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +73,7 @@ async fn a_role_that_wants_errors_gets_errors() {
     });
     let error = world.ask().await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Exhausted(_)), "{error}");
-    assert!(shelf.rows().is_empty());
+    assert!(shelf.calls().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,21 +85,21 @@ async fn a_kept_call_is_answered_once_when_a_model_is_back() {
     };
     assert_eq!((ticket.as_str(), *state), ("t0", TicketState::Queued));
     assert!(error.retry_after.is_some());
-    assert_eq!(shelf.row().cause.word, "roster_exhausted");
+    assert_eq!(only(&shelf).cause.word, "roster_exhausted");
     tokio::time::sleep(ms(60_000)).await;
-    let tried = shelf.row().attempts;
+    let tried = only(&shelf).attempts;
     assert!(tried >= 3, "{tried}");
     world.set(1, steady(100));
     let row = until(&shelf, |row| row.state == TicketState::Answered).await;
     assert_eq!(row.answers.len(), 1);
     tokio::time::sleep(HOUR).await;
-    assert_eq!(shelf.row().answers.len(), 1);
+    assert_eq!(only(&shelf).answers.len(), 1);
     let changes = world.changes();
     assert_eq!(changes[0], (TicketState::Queued, 0));
     assert_eq!(changes.last(), Some(&(TicketState::Answered, row.attempts)));
     let answered = changes.iter().filter(|(s, _)| *s == TicketState::Answered);
     assert_eq!(answered.count(), 1);
-    assert_eq!(shelf.rows().len(), 1, "a ticket's call makes no ticket");
+    assert_eq!(shelf.calls().len(), 1, "a ticket's call makes no ticket");
 }
 
 /// While breakers refuse every rung a ticket costs no call and no attempt.
@@ -105,10 +111,10 @@ async fn nothing_is_asked_while_no_rung_can_be_asked() {
     world.set(0, steady(50));
     tokio::time::sleep(ms(250_000)).await;
     assert_eq!(world.stats(0).started, asked, "the hold lasts 300 s");
-    assert_eq!(shelf.row().attempts, 0);
+    assert_eq!(only(&shelf).attempts, 0);
     tokio::time::sleep(ms(60_000)).await;
-    assert_eq!(shelf.row().state, TicketState::Answered);
-    assert_eq!(shelf.row().attempts, 1);
+    assert_eq!(only(&shelf).state, TicketState::Answered);
+    assert_eq!(only(&shelf).attempts, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +132,7 @@ async fn a_stream_is_kept_before_its_commit_and_not_after() {
     let stream = world.stream().await.unwrap();
     let events: Vec<_> = stream.collect().await;
     assert!(events.last().unwrap().is_err());
-    assert!(shelf.rows().is_empty());
+    assert!(shelf.calls().is_empty());
 }
 
 /// What the request itself is the cause of is told, and not kept.
@@ -153,7 +159,7 @@ async fn only_what_time_may_mend_is_kept() {
             let error = world.ask().await.unwrap_err();
             let queued = matches!(error.kind, CallErrorKind::Queued { .. });
             assert_eq!(queued, kept, "{fault:?}, {rungs} rungs: {error}");
-            assert_eq!(shelf.rows().len(), usize::from(kept));
+            assert_eq!(shelf.calls().len(), usize::from(kept));
         }
     }
 }
@@ -172,7 +178,7 @@ async fn a_filtered_request_is_not_kept_even_where_every_rung_was_asked() {
         p.on_content_filter = OnContentFilter::Next;
     });
     world.ask().await.unwrap_err();
-    assert!(shelf.rows().is_empty());
+    assert!(shelf.calls().is_empty());
 }
 
 /// A caller that wants an answer within half a second has its own plan for none.
@@ -182,7 +188,7 @@ async fn a_deadline_of_the_callers_own_is_no_reason_to_keep() {
     let (world, shelf) = keeping(vec![hang(), hang()], |_| {});
     let error = world.ask_with(deadline(ms(500))).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Failed(_)), "{error}");
-    assert!(shelf.rows().is_empty());
+    assert!(shelf.calls().is_empty());
     // What ended otherwise within it is kept, and asked with the role's clocks.
     let (world, shelf) = keeping(vec![down()], |_| {});
     world.ask_with(deadline(ms(500))).await.unwrap_err();
@@ -202,7 +208,7 @@ async fn a_request_with_state_at_its_provider_is_not_kept() {
         .insert("store".into(), Value::Bool(true));
     let call = world.router.complete(ROLE, request, CallContext::default());
     assert!(call.await.is_err());
-    assert!(shelf.rows().is_empty());
+    assert!(shelf.calls().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +234,7 @@ async fn an_answer_is_recorded_when_the_store_works_again_and_asked_for_once() {
     let (world, shelf) = keeping(vec![down()], |_| {});
     world.ask().await.unwrap_err();
     world.set(0, steady(2_000));
-    while !shelf.row().claimed {
+    while !only(&shelf).claimed {
         tokio::time::sleep(ms(10)).await;
     }
     shelf.break_down(6);
@@ -259,9 +265,9 @@ async fn a_ticket_fails_when_its_time_is_over() {
         });
         world.ask().await.unwrap_err();
         tokio::time::sleep(ms(119_000)).await;
-        assert_eq!(shelf.row().state, TicketState::Queued);
+        assert_eq!(only(&shelf).state, TicketState::Queued);
         tokio::time::sleep(ms(60_000)).await;
-        assert_eq!(shelf.row().state, TicketState::Failed);
+        assert_eq!(only(&shelf).state, TicketState::Failed);
         assert!(!world.changes().is_empty());
     }
 }
@@ -276,8 +282,8 @@ async fn an_escalated_ticket_stays_with_the_operator() {
     until(&shelf, |row| row.attempts == 2).await;
     world.set(0, steady(50));
     tokio::time::sleep(HOUR).await;
-    assert_eq!(shelf.row().state, TicketState::Escalated);
-    assert_eq!(shelf.row().attempts, 2);
+    assert_eq!(only(&shelf).state, TicketState::Escalated);
+    assert_eq!(only(&shelf).attempts, 2);
 }
 
 /// A failure that stops ends the ticket too: asking again would not help.
@@ -299,7 +305,7 @@ async fn few_tickets_at_a_time_are_worked_on() {
     }
     world.set(0, steady(400));
     tokio::time::sleep(HOUR).await;
-    let rows = shelf.rows();
+    let rows = shelf.calls();
     assert_eq!(rows.len(), 20);
     assert!(rows.iter().all(|row| row.state == TicketState::Answered));
     assert!(rows.iter().all(|row| row.answers.len() == 1));
@@ -323,7 +329,7 @@ async fn one_idempotency_key_is_one_ticket() {
         tickets.push(ticket.to_string());
     }
     assert_eq!(tickets, ["t0", "t0", "t1"]);
-    assert_eq!(shelf.rows().len(), 2);
+    assert_eq!(shelf.calls().len(), 2);
     let accepted = world.changes().iter().filter(|(_, n)| *n == 0).count();
     assert_eq!(accepted, 2);
 }
@@ -334,13 +340,13 @@ async fn a_dropped_ticket_stays_dropped() {
     let (world, shelf) = keeping(vec![down()], |_| {});
     world.ask().await.unwrap_err();
     world.set(0, steady(5_000));
-    while !shelf.row().claimed {
+    while !only(&shelf).claimed {
         tokio::time::sleep(ms(10)).await;
     }
-    shelf.drop_ticket(&shelf.row().id);
+    shelf.drop_ticket(&only(&shelf).id);
     tokio::time::sleep(HOUR).await;
-    assert_eq!(shelf.row().state, TicketState::Dropped);
-    assert!(shelf.row().answers.is_empty());
+    assert_eq!(only(&shelf).state, TicketState::Dropped);
+    assert!(only(&shelf).answers.is_empty());
     let answered = (TicketState::Answered, 1);
     assert!(!world.changes().contains(&answered));
 }
@@ -351,13 +357,13 @@ async fn a_shutdown_gives_tickets_back() {
     let (world, shelf) = keeping(vec![down()], |_| {});
     world.ask().await.unwrap_err();
     world.set(0, steady(15_000));
-    while !shelf.row().claimed {
+    while !only(&shelf).claimed {
         tokio::time::sleep(ms(10)).await;
     }
     let begun = tokio::time::Instant::now();
     world.router.shutdown().await;
     assert!(begun.elapsed() < ms(5_000), "{:?}", begun.elapsed());
-    let row = shelf.row();
+    let row = only(&shelf);
     assert_eq!((row.claimed, row.state), (false, TicketState::Queued));
     let plan = Plan::new(vec![steady(100)]).policy(keeps);
     let next = plan.tickets(shelf.clone()).build();

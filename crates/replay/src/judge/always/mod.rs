@@ -32,6 +32,7 @@ pub(super) fn judge(scenario: &Scenario, record: &Record, report: &mut Report) {
         outcome::judge(&case, report);
         own_and_whole(&case, report);
     }
+    kept_once(record, report);
     nothing_left(record, report);
     alternating(scenario, record, report);
     let drills = record.events.iter();
@@ -169,6 +170,22 @@ fn own_and_whole(case: &Case<'_>, report: &mut Report) {
             "the caller's own, whole and in order",
             wrong.to_string(),
         );
+    }
+}
+
+/// What a caller was told is kept is kept, once, and has at most one answer.
+fn kept_once(record: &Record, report: &mut Report) {
+    let queued = record.requests.iter().filter(|r| r.end.is_named("queued"));
+    let (told, kept) = (queued.count(), record.kept.len());
+    report.check(
+        "calls kept".to_owned(),
+        told.to_string(),
+        kept.to_string(),
+        told == kept,
+    );
+    for call in record.kept.iter().filter(|call| call.answers.len() > 1) {
+        let what = format!("answers of ticket {}", call.id);
+        report.fail(what, "one".to_owned(), call.answers.len().to_string());
     }
 }
 
