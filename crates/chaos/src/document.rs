@@ -88,14 +88,7 @@ impl Document {
 
     /// What the product's client of the dialect makes of it.
     pub(crate) fn read(&self, dialect: Dialect) -> Result<ChatResponse, Failure> {
-        let headers: HeaderMap = self
-            .headers
-            .iter()
-            .filter_map(|(name, value)| {
-                let value = HeaderValue::from_str(value).ok()?;
-                Some((HeaderName::from_static(name), value))
-            })
-            .collect();
+        let headers = header_map(&self.headers);
         let format = dialect.format();
         let reply = Reply::new(format.server(), self.status, &self.body).with_headers(&headers);
         if (200..300).contains(&self.status) {
@@ -104,6 +97,15 @@ impl Document {
             Err(classify(&reply))
         }
     }
+}
+
+/// Headers as a client reads them.
+pub(crate) fn header_map(headers: &[(&'static str, String)]) -> HeaderMap {
+    let named = headers.iter().filter_map(|(name, value)| {
+        let value = HeaderValue::from_str(value).ok()?;
+        Some((HeaderName::from_static(name), value))
+    });
+    named.collect()
 }
 
 /// The body of a whole answer as a fault makes it. `response` has the tokens

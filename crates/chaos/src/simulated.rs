@@ -1,15 +1,17 @@
 //! Models without a socket.
 
 use crate::answer::{Answer, Label};
-use crate::document::{Document, answer_body};
+use crate::document::{Document, answer_body, header_map};
 use crate::events::Reader;
 use crate::model::{Draw, Models};
 use crate::script::{Act, Script, moment};
 use crate::stats::{CallGuard, Ending};
 use crate::{Behaviour, Dialect, Fault, Stats};
 use evenkeel_core::{
-    ChatResponse, Class, EventStream, Failure, Provider, ProviderCall, StreamEvent,
+    Allowance, ChatResponse, Class, Clock, EventStream, Failure, Provider, ProviderCall,
+    RateLimits, StreamEvent, SystemClock,
 };
+use evenkeel_providers::wire::rate_limits;
 use futures_util::stream;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -102,10 +104,8 @@ impl Simulated {
         };
         let answer = Answer::new(label, &draw.behaviour, &call.request);
         let script = Script::new(&draw, &answer);
-        let limits = draw
-            .limits
-            .map(|limits| StreamEvent::RateLimits(Box::new(limits)));
-        let ready = limits.map(Ok).into_iter().collect();
+        let limits = draw.limits.and_then(|l| said(&l.requests, self.dialect));
+        let event = limits.map(|limits| StreamEvent::RateLimits(Box::new(limits)));
         Ok(Run {
             reader: draw.fault().map(|_| Reader::new(&answer)),
             course: Course {
@@ -113,11 +113,19 @@ impl Simulated {
                 draw,
                 answer,
                 script,
+                limits,
             },
-            ready,
+            ready: event.map(Ok).into_iter().collect(),
             guard,
         })
     }
+}
+
+/// What the product's client of the dialect learns of a quota.
+fn said(requests: &Allowance, dialect: Dialect) -> Option<RateLimits> {
+    let now = SystemClock.now();
+    let headers = dialect.format().limit_headers(requests, now);
+    rate_limits(&header_map(&headers), now)
 }
 
 fn gone(provider: &str, call: &ProviderCall) -> Failure {
@@ -142,7 +150,7 @@ impl Provider for Simulated {
     async fn complete(&self, call: ProviderCall) -> Result<ChatResponse, Failure> {
         let run = self.begin(&call)?;
         let mut outcome = run.course.whole().await;
-        if let Some(limits) = run.course.draw.limits {
+        if let Some(limits) = run.course.limits {
             let said = match &mut outcome {
                 Ok(response) => &mut response.rate_limits,
                 Err(failure) => &mut failure.rate_limits,
@@ -160,7 +168,7 @@ impl Provider for Simulated {
         let run = self.begin(&call)?;
         if let Some(mut failure) = run.course.refused().await {
             run.guard.end(Ending::Failed);
-            failure.rate_limits = run.course.draw.limits.map(Box::new);
+            failure.rate_limits = run.course.limits.map(Box::new);
             return Err(failure);
         }
         run.course.wait(run.course.script.opens()).await;
@@ -187,6 +195,8 @@ struct Course {
     draw: Draw,
     answer: Answer,
     script: Script,
+    /// What a client learns of the quota.
+    limits: Option<RateLimits>,
 }
 
 impl Course {

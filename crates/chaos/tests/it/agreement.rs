@@ -201,7 +201,7 @@ async fn what_is_left_of_a_quota_is_told_where_the_dialect_has_a_place() {
         let behaviour = Behaviour::default().with_quota(2, minute);
         let config = UpstreamConfig::named("m")
             .with_dialect(dialect)
-            .with_behaviour(behaviour);
+            .with_behaviour(behaviour.clone());
         let upstream = Upstream::start(config).await.unwrap();
         let client = client(&upstream, dialect);
         let mut left = Vec::new();
@@ -215,6 +215,12 @@ async fn what_is_left_of_a_quota_is_told_where_the_dialect_has_a_place() {
             };
             left.push(limits.and_then(|limits| limits.requests.remaining));
         }
+        let simulated = Simulated::new("p", 1)
+            .with_dialect(dialect)
+            .model("m", behaviour);
+        let limits = simulated.complete(call("n1")).await.unwrap().rate_limits;
+        let here = limits.and_then(|limits| limits.requests.remaining);
+        assert_eq!(here, left[0], "{dialect:?}");
         let expected = match dialect {
             Dialect::Gemini => [None; 3],
             _ => [Some(1), Some(0), Some(0)],
