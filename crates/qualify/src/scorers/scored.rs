@@ -1,0 +1,103 @@
+//! The score of an answer by all scorers of its item.
+
+use super::{Answered, CommandLimits, Judge, ScoringError};
+use crate::golden::Item;
+use evenkeel_core::ChatResponse;
+use std::sync::Arc;
+
+/// A refusal that scores so much was asked for, or was none.
+const NO_REFUSAL: f64 = 0.5;
+
+/// What scorers may use beside the answer.
+#[derive(Debug, Clone, Default)]
+pub struct ScoringContext {
+    /// Asks roles for a judgement; none: a judge among the scorers is an error.
+    pub judge: Option<Arc<dyn Judge>>,
+    /// Limits of external commands; none: they may not run, and one among the
+    /// scorers is an error. A dataset can name any command, so who runs it has to
+    /// allow that.
+    pub commands: Option<CommandLimits>,
+}
+
+/// What an answer is worth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// The weighted mean of the scorers, 0 to 1.
+    pub score: f64,
+    /// Whether the answer obeys the item's schema or its tools' schemas; none
+    /// where the item has neither.
+    pub is_valid: Option<bool>,
+    /// Whether the model declined: by a refusal, a content filter, or a first
+    /// sentence that refuses, and with a score below one half. An item that
+    /// expects a refusal scores it higher.
+    pub is_refusal: bool,
+    /// What each scorer gave, in the item's order.
+    pub details: Vec<ScoreDetail>,
+}
+
+/// What one scorer gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoreDetail {
+    /// The scorer's kind.
+    pub scorer: &'static str,
+    /// Its weight.
+    pub weight: f64,
+    /// Its score, 0 to 1.
+    pub score: f64,
+    /// What the score comes from, in a line; none where it is plain.
+    pub note: Option<String>,
+}
+
+/// Scores an answer by the scorers of its item.
+///
+/// Dropping the future gives it up; an external command is ended then.
+///
+/// # Errors
+/// [`ScoringError`] where a scorer could not do its work.
+pub async fn score(
+    item: &Item,
+    answer: &ChatResponse,
+    context: &ScoringContext,
+) -> Result<Scored, ScoringError> {
+    let answered = Answered::new(answer);
+    let mut details = Vec::with_capacity(item.scorers.len());
+    for weighted in &item.scorers {
+        let scorer = weighted.scorer.kind();
+        let grade = weighted.scorer.grade(item, &answered, context).await?;
+        if !(0.0..=1.0).contains(&grade.score) {
+            return Err(ScoringError::NoScore {
+                scorer: scorer.to_owned(),
+                seen: grade.score.to_string(),
+            });
+        }
+        details.push(ScoreDetail {
+            scorer,
+            weight: weighted.weight,
+            score: grade.score,
+            note: grade.note,
+        });
+    }
+    let score = weighted_mean(&details);
+    Ok(Scored {
+        score,
+        is_valid: item.form.check(&answered),
+        is_refusal: score < NO_REFUSAL && answered.declines(),
+        details,
+    })
+}
+
+/// Weights are taken relative to the largest, so that no sum overflows.
+fn weighted_mean(details: &[ScoreDetail]) -> f64 {
+    let largest = details.iter().map(|d| d.weight).fold(0.0, f64::max);
+    let (mut sum, mut whole) = (0.0, 0.0);
+    for detail in details {
+        let weight = detail.weight / largest;
+        sum += weight * detail.score;
+        whole += weight;
+    }
+    if whole > 0.0 {
+        (sum / whole).clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
+}

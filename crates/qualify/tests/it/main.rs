@@ -1,0 +1,4 @@
+//! What the crate does, through its public API.
+
+mod credits;
+mod datasets;
