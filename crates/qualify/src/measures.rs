@@ -1,10 +1,11 @@
 //! What all questions together say of a candidate.
 
-use evenkeel_core::{ModelId, Usage};
+use evenkeel_core::{Class, ModelId, Usage};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An estimate and the interval it is believed to lie in.
+/// An estimate and the interval it is believed to lie in. All three are finite,
+/// and the interval holds the estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The estimate itself.
@@ -15,16 +16,31 @@ pub struct Interval {
     pub upper: f64,
 }
 
+impl Interval {
+    /// From end to end.
+    pub fn width(&self) -> f64 {
+        self.upper - self.lower
+    }
+
+    /// Whether `value` lies in it, ends included.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.lower..=self.upper).contains(&value)
+    }
+}
+
 /// Everything measured of one candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CandidateMeasures {
     /// The candidate.
     pub candidate: ModelId,
-    /// Questions with a score.
+    /// Items with a score.
     pub items: usize,
-    /// Questions nothing was learnt from.
+    /// Items with a score from both this candidate and the primary: what the ratio
+    /// is over. The primary's own are its `items`.
+    pub paired: usize,
+    /// Questions nothing was learnt from, repeats counted.
     pub unmeasured: usize,
-    /// Mean score, 0..1; none without a scored question.
+    /// Mean score, 0..1; none without a scored item.
     pub quality: Option<Interval>,
     /// Quality relative to the primary's on the same items; none for the
     /// primary itself and where the primary's mean is 0.
@@ -32,18 +48,35 @@ pub struct CandidateMeasures {
     /// Share of answers valid for their schema or tools; none where no item
     /// asks for either.
     pub compliance: Option<Interval>,
+    /// Items that ask for either and were answered: what compliance is over.
+    pub checked: usize,
     /// Latency under the stated load, of answered questions.
     pub latency: LatencyMeasures,
     /// Share of questions that ended in an error, 0..1.
     pub error_share: f64,
+    /// How many of them, by class.
+    pub errors: BTreeMap<Class, usize>,
     /// Share of questions the model declined, 0..1.
     pub refusal_share: f64,
     /// Tokens of all questions.
     pub usage: Usage,
     /// US dollars of all questions; none where prices are not known.
     pub cost_usd: Option<f64>,
-    /// Mean score and number of questions by tag.
-    pub tags: BTreeMap<String, (f64, usize)>,
+    /// The same by tag.
+    pub tags: BTreeMap<String, TagMeasures>,
+}
+
+/// What the items of one tag say of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TagMeasures {
+    /// Items of the tag with a score.
+    pub items: usize,
+    /// Items of the tag with a score from both this candidate and the primary.
+    pub paired: usize,
+    /// Mean score, 0..1.
+    pub quality: Option<Interval>,
+    /// Quality relative to the primary's on the same items.
+    pub ratio: Option<Interval>,
 }
 
 /// Latency of a candidate.
@@ -55,7 +88,8 @@ pub struct LatencyMeasures {
     pub first_token: Option<Quantiles>,
 }
 
-/// Three quantiles of a distribution.
+/// Three quantiles of a distribution, by nearest rank: never below the exact
+/// value, and above it by at most one in a thousand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantiles {
     /// Median.

@@ -1,0 +1,180 @@
+//! What one candidate's outcomes came to.
+
+use super::item::{parts, whole};
+use super::ItemTally;
+use crate::statistics::{Resampling, share_interval};
+use crate::{CandidateMeasures, LatencyMeasures, Outcome, OutcomeKind, Quantiles};
+use evenkeel_core::{Class, ModelId, Usage};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The longest latency that is told apart, in microseconds: a day, which no
+/// deadline exceeds.
+const LONGEST_US: u64 = 86_400_000_000;
+
+/// One part of a dollar, as costs are added up in.
+const PICO: f64 = 1e12;
+
+/// Adds up one candidate's outcomes.
+#[derive(Debug)]
+pub(super) struct CandidateTally {
+    id: ModelId,
+    items: Vec<ItemTally>,
+    /// Sum of all scores in parts, for the running score.
+    sum: u128,
+    scored: usize,
+    unmeasured: usize,
+    refused: usize,
+    errors: BTreeMap<Class, usize>,
+    total: Histogram<u32>,
+    first_token: Histogram<u32>,
+    usage: Usage,
+    /// None once a question took tokens whose price is not known.
+    cost: Option<u128>,
+}
+
+impl CandidateTally {
+    pub(super) fn new(id: ModelId, items: usize) -> Self {
+        Self {
+            id,
+            items: vec![ItemTally::default(); items],
+            sum: 0,
+            scored: 0,
+            unmeasured: 0,
+            refused: 0,
+            errors: BTreeMap::new(),
+            total: histogram(),
+            first_token: histogram(),
+            usage: Usage::default(),
+            cost: Some(0),
+        }
+    }
+
+    pub(super) const fn id(&self) -> &ModelId {
+        &self.id
+    }
+
+    /// The item at `index`, which is one of the dataset's.
+    pub(super) fn item(&self, index: usize) -> ItemTally {
+        self.items[index]
+    }
+
+    pub(super) fn record(&mut self, outcome: &Outcome) {
+        self.spend(outcome);
+        match outcome.kind {
+            OutcomeKind::Answered(_) => self.time(outcome),
+            OutcomeKind::Refused => {
+                self.refused += 1;
+                self.time(outcome);
+            }
+            OutcomeKind::Failed(class) => *self.errors.entry(class).or_default() += 1,
+            OutcomeKind::Unmeasured(_) => self.unmeasured += 1,
+        }
+        if let Some(score) = outcome.kind.score() {
+            self.items[outcome.index].record(score, outcome.is_valid);
+            self.sum += u128::from(parts(score));
+            self.scored += 1;
+        }
+    }
+
+    fn time(&mut self, outcome: &Outcome) {
+        record(&mut self.total, outcome.total);
+        if let Some(first_token) = outcome.first_token {
+            record(&mut self.first_token, first_token);
+        }
+    }
+
+    fn spend(&mut self, outcome: &Outcome) {
+        if let Some(usage) = outcome.usage {
+            self.usage = self.usage.plus(usage);
+        }
+        match outcome.cost_usd {
+            Some(usd) => {
+                self.cost = self.cost.map(|sum| sum.saturating_add(pico(usd)));
+            }
+            None if outcome.usage.is_some() => self.cost = None,
+            None => {}
+        }
+    }
+
+    pub(super) fn running_score(&self) -> Option<f64> {
+        let mean = self.sum.checked_div(self.scored as u128)?;
+        Some(whole(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
+    /// What it says without the primary.
+    pub(super) fn measures(&self, resampling: &Resampling) -> CandidateMeasures {
+        let failed: usize = self.errors.values().sum();
+        let validities = self.items.iter().filter_map(|item| item.validity());
+        let (checked, valid) = validities.fold((0, 0.0), |(n, sum), v| (n + 1, sum + v));
+        CandidateMeasures {
+            candidate: self.id.clone(),
+            items: 0,
+            paired: 0,
+            unmeasured: self.unmeasured,
+            quality: None,
+            ratio: None,
+            compliance: share_interval(valid, checked, resampling),
+            checked,
+            latency: LatencyMeasures {
+                total: quantiles(&self.total),
+                first_token: quantiles(&self.first_token),
+            },
+            error_share: share(failed, self.scored),
+            errors: self.errors.clone(),
+            refusal_share: share(self.refused, self.scored),
+            usage: self.usage,
+            cost_usd: self.cost.map(dollars),
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+/// Three digits, growing as longer latencies come: 270 KB at a day, 60 at a second.
+fn histogram() -> Histogram<u32> {
+    let mut histogram = Histogram::new_with_bounds(1, 1_000_000, 3)
+        .expect("the bounds and the digits are those of the crate's own range");
+    histogram.auto(true);
+    histogram
+}
+
+/// A time of 0 counts as a microsecond, one above a day as a day.
+fn record(histogram: &mut Histogram<u32>, time: Duration) {
+    let time = u64::try_from(time.as_micros()).unwrap_or(LONGEST_US);
+    histogram
+        .record(time.clamp(1, LONGEST_US))
+        .expect("a histogram that grows takes a day");
+}
+
+fn quantiles(histogram: &Histogram<u32>) -> Option<Quantiles> {
+    let at = |q| Duration::from_micros(histogram.value_at_quantile(q));
+    (!histogram.is_empty()).then(|| Quantiles {
+        p50: at(0.50),
+        p95: at(0.95),
+        p99: at(0.99),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of questions")]
+fn share(part: usize, of: usize) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+}
+
+/// What is no amount counts as nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a conversion to a whole number takes the nearest that there is"
+)]
+fn pico(usd: f64) -> u128 {
+    (usd * PICO).round() as u128
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a part in 2^53 of what a run costs"
+)]
+fn dollars(pico: u128) -> f64 {
+    pico as f64 / PICO
+}
