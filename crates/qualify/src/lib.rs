@@ -1,16 +1,25 @@
 #![doc = include_str!("../README.md")]
 
+mod gate;
 mod golden;
 mod hashes;
 mod measures;
 mod outcome;
 mod scorers;
+mod statistics;
+mod tally;
 
+pub use gate::{
+    Check, CheckName, GateLimits, Judged, LatencyKind, ModelFacts, MoreItems, Unit, Verdict, judge,
+    judge_primary,
+};
 pub use golden::{Golden, GoldenError, GoldenFault, GoldenFaults, Item, Items, WeightedScorer};
 pub use hashes::{ContentHasher, NOTHING, ToolsHasher, json_hash, prompt_hash};
-pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles};
+pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles, TagMeasures};
 pub use outcome::{Outcome, OutcomeKind};
 pub use scorers::{
     CommandLimits, Judge, JudgeError, ScoreDetail, Scored, Scorer, ScoringContext, ScoringError,
     score,
 };
+pub use statistics::{Resampling, mean_interval, paired_difference, paired_ratio, share_interval};
+pub use tally::{ForeignOutcome, ItemAnswer, Tally, WorstItem, WorstItems};

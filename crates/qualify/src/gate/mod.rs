@@ -74,7 +74,10 @@ fn primary_quality(measures: &CandidateMeasures) -> Check {
     };
     let check = check.with_measured(quality);
     if quality.estimate > 0.0 {
-        check.pass(format!("{:.3} on {} items", quality.estimate, measures.items))
+        check.pass(format!(
+            "{:.3} on {} items",
+            quality.estimate, measures.items
+        ))
     } else {
         check.fail(format!(
             "it scores 0 on all {} items: there is nothing to compare with",

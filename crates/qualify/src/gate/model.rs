@@ -30,7 +30,10 @@ pub(super) fn context_window(
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53 tokens")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "windows are far below 2^53 tokens"
+)]
 fn tokens(count: u64) -> f64 {
     count as f64
 }
@@ -47,7 +50,10 @@ pub(super) fn provider(
     if own.provider() != other.provider() {
         check.pass(format!("`{}`, not `{}`", own.provider(), other.provider()))
     } else if limits.allow_same_provider {
-        check.pass(format!("`{}` as the primary, which the role allows", own.provider()))
+        check.pass(format!(
+            "`{}` as the primary, which the role allows",
+            own.provider()
+        ))
     } else {
         check.warn(format!(
             "`{}` as the primary: it is not the first fallback",
@@ -63,7 +69,10 @@ pub(super) fn end_of_life(facts: &ModelFacts) -> Check {
     if !facts.is_registered {
         return check.warn("not in the model registry: its end of life is not known");
     }
-    let last_day = facts.eol_date.map(|day| day.to_string()).unwrap_or_default();
+    let last_day = facts
+        .eol_date
+        .map(|day| day.to_string())
+        .unwrap_or_default();
     match facts.eol {
         EolState::Current if facts.eol_date.is_none() => check.pass("none is known".to_owned()),
         EolState::Current => check.pass(format!("not near: {last_day}")),

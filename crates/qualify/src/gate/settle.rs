@@ -73,13 +73,12 @@ pub(super) fn against(check: Check, found: Interval, limit: f64, items: usize) -
         return check.fail(format!("{words}, below {limit}"));
     }
     let more = MoreItems::to_settle(found, limit, items);
-    let mut words = format!("{words}, spans {limit}: {more}");
-    if found.width() > TELLING {
-        words.push_str(&format!(
-            "; so few do not tell {:.2} from {:.2}",
-            limit - TELLING / 2.0,
-            limit + TELLING / 2.0
-        ));
-    }
+    let (below, above) = (limit - TELLING / 2.0, limit + TELLING / 2.0);
+    let caveat = if found.width() > TELLING {
+        format!("; so few do not tell {below:.2} from {above:.2}")
+    } else {
+        String::new()
+    };
+    let words = format!("{words}, spans {limit}: {more}{caveat}");
     check.not_enough(words).with_more(more)
 }

@@ -14,7 +14,7 @@ pub fn mean_interval(scores: &[f64], resampling: &Resampling) -> Option<Interval
     let rows = rows(scores)?;
     let n = count(rows.len());
     let sum: f64 = rows.iter().map(|[score]| score).sum();
-    let is_share = rows.iter().all(|[score]| *score == 0.0 || *score == 1.0);
+    let is_share = rows.iter().all(|[score]| score.fract() == 0.0);
     let is_near = rows.len() < FEWEST_ITEMS || sum.min(n - sum) < LEAST_CREDIT;
     let ends = (!is_share && !is_near)
         .then(|| bootstrap::bca(&rows, resampling, |[sum], n| sum / n))

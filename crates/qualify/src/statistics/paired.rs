@@ -6,7 +6,8 @@ use crate::Interval;
 
 /// What the first of each pair scores relative to the second: the ratio of their
 /// means over the same items, at least 0. None of no pair, where the second's
-/// mean is 0, or where a score is no finite number.
+/// mean is 0 or so near that the ratio has no limits, or where a score is no
+/// finite number.
 ///
 /// BCa over the items, but MOVER with Wilson's limits with fewer than 20 items,
 /// where the second has less than 10 items' worth of credit, where the two differ
@@ -24,7 +25,8 @@ pub fn paired_ratio(pairs: &[(f64, f64)], resampling: &Resampling) -> Option<Int
         None => pairs.ratio_limits(resampling)?,
     };
     let estimate = pairs.first.sum / pairs.second.sum;
-    Some(around(estimate, lower, upper, 0.0, f64::MAX))
+    let is_finite = estimate.is_finite() && upper.is_finite();
+    is_finite.then(|| around(estimate, lower, upper, 0.0, f64::MAX))
 }
 
 /// By how much the first of each pair scores above the second, on average, −1 to
@@ -117,8 +119,8 @@ impl Pairs {
         let (first, second) = self.limits(resampling)?;
         let r = self.correlation();
         let product = first.estimate * second.estimate;
-        let middle = product
-            - r * (first.estimate - first.lower) * (second.upper - second.estimate);
+        let middle =
+            product - r * (first.estimate - first.lower) * (second.upper - second.estimate);
         let from_first = first.lower * (2.0 * first.estimate - first.lower);
         let from_second = second.upper * (2.0 * second.estimate - second.upper);
         let root = (middle * middle - from_first * from_second).max(0.0).sqrt();
@@ -128,13 +130,12 @@ impl Pairs {
         } else {
             0.0
         };
-        let middle = product
-            - r * (first.upper - first.estimate) * (second.estimate - second.lower);
+        let middle =
+            product - r * (first.upper - first.estimate) * (second.estimate - second.lower);
         let from_first = first.upper * (2.0 * first.estimate - first.upper);
         let from_second = second.lower * (2.0 * second.estimate - second.lower);
         let root = (middle * middle - from_first * from_second).max(0.0).sqrt();
-        let upper = (middle + root) / from_second;
-        Some((lower, if upper.is_finite() { upper } else { f64::MAX }))
+        Some((lower, (middle + root) / from_second))
     }
 
     /// The MOVER limits of `first − second` (Newcombe 1998, method 10).
@@ -143,14 +144,8 @@ impl Pairs {
         let r = self.correlation();
         let apart = |a: f64, b: f64| (a * a - 2.0 * r * a * b + b * b).max(0.0).sqrt();
         let estimate = first.estimate - second.estimate;
-        let down = apart(
-            first.estimate - first.lower,
-            second.upper - second.estimate,
-        );
-        let up = apart(
-            first.upper - first.estimate,
-            second.estimate - second.lower,
-        );
+        let down = apart(first.estimate - first.lower, second.upper - second.estimate);
+        let up = apart(first.upper - first.estimate, second.estimate - second.lower);
         Some((estimate - down, estimate + up))
     }
 }

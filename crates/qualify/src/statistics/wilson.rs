@@ -42,7 +42,10 @@ mod tests {
 
     fn shown(hits: f64, of: usize) -> String {
         let found = share_interval(hits, of, &Resampling::new(1)).unwrap();
-        format!("{:.3} {:.3} {:.3}", found.lower, found.estimate, found.upper)
+        format!(
+            "{:.3} {:.3} {:.3}",
+            found.lower, found.estimate, found.upper
+        )
     }
 
     /// Newcombe 1998 (Stat. Med. 17:857), table I, method 3.

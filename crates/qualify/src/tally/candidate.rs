@@ -1,7 +1,7 @@
 //! What one candidate's outcomes came to.
 
-use super::item::{parts, whole};
 use super::ItemTally;
+use super::item::{parts, whole};
 use crate::statistics::{Resampling, share_interval};
 use crate::{CandidateMeasures, LatencyMeasures, Outcome, OutcomeKind, Quantiles};
 use evenkeel_core::{Class, ModelId, Usage};
@@ -158,7 +158,11 @@ fn quantiles(histogram: &Histogram<u32>) -> Option<Quantiles> {
 
 #[expect(clippy::cast_precision_loss, reason = "counts of questions")]
 fn share(part: usize, of: usize) -> f64 {
-    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+    if of == 0 {
+        0.0
+    } else {
+        part as f64 / of as f64
+    }
 }
 
 /// What is no amount counts as nothing.

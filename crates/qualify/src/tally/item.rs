@@ -1,8 +1,8 @@
 //! What the repeats of one item at one candidate came to.
 
-/// A score of 1. Whole numbers add up to the same sum in any order; 2^40 parts
+/// A score of 1, 2^40. Whole numbers add up to the same sum in any order; its parts
 /// are finer than any scorer's score, and 65,535 of them fit 64 bits.
-const ONE: f64 = (1_u64 << 40) as f64;
+const ONE: f64 = 1_099_511_627_776.0;
 
 /// Kept for each item and candidate, so it is small.
 #[derive(Debug, Clone, Copy, Default)]

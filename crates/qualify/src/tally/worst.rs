@@ -105,7 +105,10 @@ impl WorstItems {
 
     /// The items, the worst first.
     pub fn into_items(mut self) -> Vec<WorstItem> {
-        let taken = self.order.iter().filter_map(|index| self.items.remove(index));
+        let taken = self
+            .order
+            .iter()
+            .filter_map(|index| self.items.remove(index));
         taken.collect()
     }
 }
