@@ -5,6 +5,7 @@ mod golden;
 mod hashes;
 mod measures;
 mod outcome;
+mod run;
 mod scorers;
 mod statistics;
 mod tally;
@@ -17,6 +18,10 @@ pub use golden::{Golden, GoldenError, GoldenFault, GoldenFaults, Item, Items, We
 pub use hashes::{ContentHasher, NOTHING, ToolsHasher, json_hash, prompt_hash};
 pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles, TagMeasures};
 pub use outcome::{Outcome, OutcomeKind};
+pub use run::{
+    Ended, Halt, HttpValidators, Load, Manifest, OPEN_AT_MOST, Plan, Progress, Run, RunError,
+    RunFolder, RunOptions, Seen, Silent, Stop,
+};
 pub use scorers::{
     CommandLimits, Judge, JudgeError, ScoreDetail, Scored, Scorer, ScoringContext, ScoringError,
     score,

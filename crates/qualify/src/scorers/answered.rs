@@ -1,14 +1,14 @@
 //! An answer as scorers look at it.
 
 use evenkeel_core::{ChatResponse, Finish, Part, Value};
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 /// An answer, its text put together and its JSON parsed once.
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
     pub(crate) response: &'a ChatResponse,
     text: String,
-    json: OnceCell<Option<Value>>,
+    json: OnceLock<Option<Value>>,
 }
 
 impl<'a> Answered<'a> {
@@ -21,7 +21,7 @@ impl<'a> Answered<'a> {
         Self {
             response,
             text,
-            json: OnceCell::new(),
+            json: OnceLock::new(),
         }
     }
 

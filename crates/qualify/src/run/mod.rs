@@ -1,0 +1,31 @@
+//! The run: questions to candidates on the path of production, at a stated load,
+//! written down as they are answered.
+
+mod alone;
+mod asker;
+mod budget;
+mod done;
+mod engine;
+mod error;
+mod folder;
+mod journal;
+mod journal_line;
+mod judges;
+mod load;
+mod manifest;
+mod pause;
+mod plan;
+mod progress;
+mod respondent;
+
+pub use engine::{Ended, Run, Stop};
+pub use error::RunError;
+pub use folder::RunFolder;
+pub use load::{Load, OPEN_AT_MOST};
+pub use manifest::{Manifest, Seen};
+pub use plan::{Plan, RunOptions};
+pub use progress::{Halt, Progress, Silent};
+pub use respondent::HttpValidators;
+
+#[cfg(test)]
+mod tests;
