@@ -50,9 +50,9 @@ impl Clocks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// `traceparent` header value.
-    pub traceparent: String,
+    pub traceparent: Arc<str>,
     /// `tracestate` header value, possibly empty.
-    pub tracestate: String,
+    pub tracestate: Arc<str>,
 }
 
 /// What a caller says beside the request itself.

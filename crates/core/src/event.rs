@@ -1,47 +1,13 @@
 //! Everything worth telling, as one list.
 
 use crate::{
-    AttemptKind, CallId, Class, Cost, DegradationLevel, Meta, ModelId, Refusal, ShadowPair,
-    Snapshot, TicketId, TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
+    Asked, AttemptKind, CallId, ChatRequest, ChatResponse, Class, Cost, DegradationLevel,
+    HedgeResult, Latency, Meta, ModelId, PolicyStamp, ProbeVerdict, Refusal, Reported,
+    RestorationReason, Route, Server, ShadowPair, Snapshot, SubstitutionReason, TicketId,
+    TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
 };
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Hears about everything. Several may be combined by the application.
-pub trait Observer: Send + Sync + fmt::Debug {
-    /// Takes one event. Must be cheap and must not block: it is called on the
-    /// path of a request.
-    fn on(&self, event: &Event);
-
-    /// The trace context of an open attempt, to be sent to its provider.
-    fn context(&self, call: CallId, attempt: usize) -> Option<TraceContext> {
-        let _ = (call, attempt);
-        None
-    }
-}
-
-/// Hears nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoObserver;
-
-impl Observer for NoObserver {
-    fn on(&self, _: &Event) {}
-}
-
-/// Several hear the same, in their order. The trace context is that of the first
-/// that gives one.
-impl Observer for Vec<Arc<dyn Observer>> {
-    fn on(&self, event: &Event) {
-        for observer in self {
-            observer.on(event);
-        }
-    }
-
-    fn context(&self, call: CallId, attempt: usize) -> Option<TraceContext> {
-        self.iter().find_map(|o| o.context(call, attempt))
-    }
-}
 
 /// One thing that happened, and when.
 #[derive(Debug, Clone)]
@@ -52,72 +18,6 @@ pub struct Event {
     pub call: Option<CallId>,
     /// What happened.
     pub kind: EventKind,
-}
-
-/// Why a role's traffic was moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SubstitutionReason {
-    /// The p95 rule.
-    LatencyP95Breach,
-    /// The p99 rule.
-    LatencyP99Breach,
-    /// The spike detector.
-    LatencySpike,
-    /// The model's end of life has passed.
-    Eol,
-    /// An operator moved it.
-    Manual,
-    /// A drill plays the end of the model's life.
-    Drill,
-}
-
-impl SubstitutionReason {
-    /// Whether the model was too slow: it is probed, and comes back by itself.
-    pub const fn is_slowness(self) -> bool {
-        match self {
-            Self::LatencyP95Breach | Self::LatencyP99Breach | Self::LatencySpike => true,
-            Self::Eol | Self::Manual | Self::Drill => false,
-        }
-    }
-
-    /// The name used in events and headers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::LatencyP95Breach => "latency_p95_breach",
-            Self::LatencyP99Breach => "latency_p99_breach",
-            Self::LatencySpike => "latency_spike",
-            Self::Eol => "eol",
-            Self::Manual => "manual",
-            Self::Drill => "drill",
-        }
-    }
-}
-
-/// Why a role's traffic went back up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RestorationReason {
-    /// Probes and canaries found it well.
-    Recovered,
-    /// An operator moved it, or let go of a role that was forced.
-    Manual,
-    /// The model is said to live on after all.
-    Eol,
-    /// The drill that moved it is over.
-    Drill,
-}
-
-impl RestorationReason {
-    /// The name used in events.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Recovered => "recovered",
-            Self::Manual => "manual",
-            Self::Eol => "eol",
-            Self::Drill => "drill",
-        }
-    }
 }
 
 /// What a drill plays.
@@ -152,9 +52,27 @@ pub enum EventKind {
         task: Option<Arc<str>>,
         /// The caller's id of the request.
         request_id: Option<Arc<str>>,
+        /// The workflow run it belongs to.
+        workflow: Option<Arc<str>>,
+        /// The conversation, where the caller named one.
+        session: Option<Arc<str>>,
+        /// Who calls, as an opaque id.
+        caller: Option<Arc<str>>,
+        /// The role's primary.
+        primary: ModelId,
+        /// How long the caller waits at most.
+        deadline: Duration,
+        /// Whether the caller wants a stream.
+        streams: bool,
+        /// The configuration that it is answered by.
+        policy: Option<Arc<PolicyStamp>>,
+        /// The trace it came in on.
+        trace: Option<TraceContext>,
     },
     /// An attempt begins; comes before the provider is asked.
     AttemptStarted {
+        /// The role asked.
+        role: Arc<str>,
         /// The attempt's index within the call.
         attempt: usize,
         /// Which rung.
@@ -163,13 +81,33 @@ pub enum EventKind {
         model: ModelId,
         /// Why.
         kind: AttemptKind,
+        /// What the attempt that it repeats failed with; of a retry only.
+        after: Option<Class>,
+        /// Who serves the model, and where.
+        server: Arc<Server>,
+        /// Whether the provider is asked for a stream.
+        streams: bool,
+        /// What it is asked for beside the messages.
+        asked: Asked,
+        /// State of the model's breaker that let it pass.
+        breaker: &'static str,
+        /// The request as it is sent, where the observer wants content.
+        content: Option<Arc<ChatRequest>>,
     },
     /// An attempt ends.
     AttemptEnded {
+        /// The role asked.
+        role: Arc<str>,
         /// The attempt's index within the call.
         attempt: usize,
+        /// Which rung.
+        rung: usize,
         /// Which model.
         model: ModelId,
+        /// Who serves the model, and where.
+        server: Arc<Server>,
+        /// Whether the provider was asked for a stream.
+        streams: bool,
         /// How long it ran.
         duration: Duration,
         /// When its first content came, from its start.
@@ -180,10 +118,50 @@ pub enum EventKind {
         usage_estimated: bool,
         /// What it cost; none where the model's prices are not known.
         cost: Option<Cost>,
-        /// `ok`, `error`, `abandoned` or `cancelled`.
+        /// `ok`, `error`, `abandoned`, `rejected_quality` or `cancelled`.
         outcome: &'static str,
         /// The class, where it failed.
         class: Option<Class>,
+        /// HTTP status, where it failed with one.
+        status: Option<u16>,
+        /// What the answer says of itself, as far as it has come. Told only where
+        /// somebody listens.
+        reported: Reported,
+        /// Whether its upstream stays open to be measured: a
+        /// [`LoserClosed`](Self::LoserClosed) follows.
+        kept: bool,
+        /// The whole answer, where there is one and the observer wants content.
+        content: Option<Arc<ChatResponse>>,
+    },
+    /// The upstream of a loser that was kept open to be measured is closed. May come
+    /// after the end of its call.
+    LoserClosed {
+        /// The role asked.
+        role: Arc<str>,
+        /// The attempt's index within the call.
+        attempt: usize,
+        /// Which model.
+        model: ModelId,
+        /// From the attempt's start.
+        duration: Duration,
+        /// Whether the measure it was kept for came to its end; else its time was up, or
+        /// it failed.
+        measured: bool,
+    },
+    /// Validators have judged a whole answer.
+    AnswerJudged {
+        /// The role.
+        role: Arc<str>,
+        /// The attempt's index within the call.
+        attempt: usize,
+        /// Whose answer.
+        model: ModelId,
+        /// How long that took.
+        duration: Duration,
+        /// `valid`, `invalid`, or `none` where a validator gave no verdict.
+        verdict: &'static str,
+        /// The validator that refused it or gave no verdict.
+        gate: Option<Arc<str>>,
     },
     /// A rung's window crosses its limit (the edge, once per episode).
     LatencyBreach {
@@ -207,6 +185,8 @@ pub enum EventKind {
         slo: Duration,
         /// Observations the verdict rests on.
         samples: u64,
+        /// How far back the window goes.
+        window: Duration,
     },
     /// A breach is over.
     LatencyBreachEnded {
@@ -239,10 +219,8 @@ pub enum EventKind {
         to_model: ModelId,
         /// Why.
         reason: SubstitutionReason,
-        /// Reported p95 of the rung left.
-        p95: Option<Duration>,
-        /// Reported p99 of the rung left.
-        p99: Option<Duration>,
+        /// Latencies of the rung left, as the move found them.
+        latency: Latency,
     },
     /// A canary stage of a restoration begins.
     CanaryStarted {
@@ -290,11 +268,15 @@ pub enum EventKind {
         duration: Duration,
         /// Why.
         reason: RestorationReason,
+        /// Latencies of the rung restored, as the move found them.
+        latency: Latency,
     },
     /// A synthetic probe ended.
     Probed {
         /// Which model.
         model: ModelId,
+        /// How long it ran.
+        duration: Duration,
         /// Its total time, or that of its first token where only that came in
         /// time; none where it failed or nothing did.
         latency: Option<Duration>,
@@ -302,18 +284,33 @@ pub enum EventKind {
         class: Option<Class>,
         /// What it cost; none where the model's prices are not known.
         cost: Option<Cost>,
+        /// The first by name of the roles that have the model: what it cost is booked
+        /// on that one.
+        booked_on: Arc<str>,
+        /// What the roles that wait for the model make of it.
+        verdicts: Vec<ProbeVerdict>,
     },
     /// A failure or a refusal moved this call to another model (once per
     /// call, when the answering attempt is known).
     ModelFallback {
         /// The role.
         role: Arc<str>,
+        /// The kind of task as the caller named it.
+        task: Option<Arc<str>>,
+        /// The caller's id of the request.
+        request_id: Option<Arc<str>>,
         /// The role's primary.
         primary: ModelId,
         /// Who answered.
         fallback: ModelId,
+        /// The place of who answered in the roster.
+        rung: usize,
         /// The class or refusal that moved the call off its first rung.
         reason: &'static str,
+        /// The class, where it was a failure.
+        class: Option<Class>,
+        /// The HTTP status of that failure, where there was one.
+        status: Option<u16>,
         /// From the start of the call to the start of the answering attempt.
         latency_added: Duration,
     },
@@ -359,20 +356,32 @@ pub enum EventKind {
         /// Whether it counts on the hedge budget (false in breach).
         budgeted: bool,
     },
-    /// A hedge's answer is taken.
-    HedgeWon {
+    /// A hedge has ended (each one that started, once), or none could start though
+    /// patience ran out (once per attempt).
+    HedgeEnded {
         /// The role.
         role: Arc<str>,
+        /// The kind of task as the caller named it.
+        task: Option<Arc<str>>,
+        /// The caller's id of the request.
+        request_id: Option<Arc<str>>,
         /// The rung that was too slow.
         from: usize,
         /// Its model.
         from_model: ModelId,
-        /// The rung that answered.
+        /// The rung that was asked beside it, or would have been; where it won, the one
+        /// that answered.
         to: usize,
         /// Its model.
         to_model: ModelId,
+        /// How it ended.
+        result: HedgeResult,
         /// `patience_exceeded` or `projected_deadline_miss`.
         reason: &'static str,
+        /// The patience that had run out.
+        patience: Duration,
+        /// Latencies of the rung that was too slow.
+        latency: Latency,
     },
     /// A stream broke after its commit (once per break, when it is known who goes on).
     StreamInterrupted {
@@ -404,6 +413,12 @@ pub enum EventKind {
         to: &'static str,
         /// How long it stays open, where it opened.
         retry_in: Option<Duration>,
+        /// Why: `consecutive_failures`, `failure_rate`, `open_elapsed`, …
+        cause: &'static str,
+        /// Failures that the rule counted, where it counted any.
+        failures: Option<u64>,
+        /// The class of the failure on which it changed, where it did on one.
+        class: Option<Class>,
     },
     /// A model cools down after a rate limit.
     CooldownStarted {
@@ -447,6 +462,8 @@ pub enum EventKind {
     },
     /// The router runs on a new configuration from now on.
     PolicyChanged {
+        /// Which it is.
+        policy: Option<Arc<PolicyStamp>>,
         /// Roles that were not there before.
         added: Vec<Arc<str>>,
         /// Roles that are there no more.
@@ -489,10 +506,16 @@ pub enum EventKind {
     RosterExhausted {
         /// The role.
         role: Arc<str>,
+        /// The kind of task as the caller named it.
+        task: Option<Arc<str>>,
+        /// The role's primary.
+        primary: ModelId,
         /// Models tried, with their class.
         tried: Vec<(ModelId, Class)>,
         /// Models refused, with the reason.
         refused: Vec<(ModelId, Refusal)>,
+        /// The class of the last attempt, where there was one.
+        last: Option<Class>,
     },
     /// A workflow run has its first degraded step, or is worse than it was.
     WorkflowDegraded {
@@ -539,6 +562,8 @@ pub enum EventKind {
         role: Arc<str>,
         /// How it stands now.
         state: TicketState,
+        /// The caller's id of the request that it was made of.
+        request_id: Option<Arc<str>>,
         /// Calls made for it so far, the one that led to it not counted.
         attempts: u32,
         /// Why it has no answer: a class, a refusal or `roster_exhausted`.
@@ -554,19 +579,48 @@ pub enum EventKind {
         /// What the store says.
         error: String,
     },
-    /// A call ends.
+    /// A call ends: the last that is told of it, but for losers that are kept open.
     CallEnded {
         /// The role asked.
         role: Arc<str>,
+        /// The kind of task as the caller named it.
+        task: Option<Arc<str>>,
+        /// The caller's id of the request.
+        request_id: Option<Arc<str>>,
+        /// The workflow run it belongs to.
+        workflow: Option<Arc<str>>,
+        /// Who calls, as an opaque id.
+        caller: Option<Arc<str>>,
+        /// The role's primary.
+        primary: ModelId,
+        /// The configuration that it was answered by.
+        policy: Option<Arc<PolicyStamp>>,
         /// `ok`, `error` or `cancelled`.
         outcome: &'static str,
         /// Meta of the answer, where there is one.
         meta: Option<Meta>,
+        /// How the answer came about; [`Route::None`] where there is none.
+        route: Route,
+        /// Why not the primary: a class, a refusal, why the role was moved, why it was
+        /// hedged, or `roster_exhausted`.
+        reason: Option<&'static str>,
         /// The class of the failure given to the caller.
         class: Option<Class>,
+        /// What the caller is given for an error: a class or `roster_exhausted`.
+        error: Option<&'static str>,
+        /// The variant of the role's prompt that the answering model was given.
+        prompt_variant: Option<Arc<str>>,
+        /// What the answer says of itself. Told only where somebody listens.
+        reported: Reported,
+        /// Degraded steps in the path of the call, this one included.
+        depth: u8,
         /// How long the call took.
         duration: Duration,
         /// Everything that happened to it.
         trail: Arc<Trail>,
+        /// Its own trace context: what [`Observer::call_context`] gave when it began.
+        ///
+        /// [`Observer::call_context`]: crate::Observer::call_context
+        trace: Option<TraceContext>,
     },
 }

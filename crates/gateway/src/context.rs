@@ -126,8 +126,8 @@ fn trace(headers: &HeaderMap) -> Option<TraceContext> {
         .and_then(|v| v.to_str().ok())
         .unwrap_or_default();
     Some(TraceContext {
-        traceparent: traceparent.to_owned(),
-        tracestate: tracestate.to_owned(),
+        traceparent: traceparent.into(),
+        tracestate: tracestate.into(),
     })
 }
 

@@ -1,7 +1,9 @@
 //! What happens to calls and roles, as structured log lines.
 
 use crate::answer::{ms, usd};
-use evenkeel_core::{CallId, Class, Event, EventKind, Observer, ShadowPair, TicketState};
+use evenkeel_core::{
+    CallId, Class, Event, EventKind, HedgeResult, Observer, ShadowPair, TicketState,
+};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,6 +80,7 @@ impl Observer for LogObserver {
                 role,
                 tried,
                 refused,
+                ..
             } => {
                 if self.exhausted.begin(role) {
                     let tried: Vec<String> =
@@ -139,6 +142,7 @@ fn role_event(kind: &EventKind) {
             p99,
             slo,
             samples,
+            window: _,
         } => tracing::warn!(
             event = "latency_breach",
             agent.role = %role,
@@ -173,8 +177,7 @@ fn role_event(kind: &EventKind) {
             from_model,
             to_model,
             reason,
-            p95,
-            p99,
+            latency,
             ..
         } => tracing::warn!(
             event = "model_substitution",
@@ -184,8 +187,8 @@ fn role_event(kind: &EventKind) {
             model.fallback = %to_model,
             substitution.reason = reason.as_str(),
             substitution.scope = "role",
-            latency.p95_ms = p95.map(ms),
-            latency.p99_ms = p99.map(ms),
+            latency.p95_ms = latency.p95.map(ms),
+            latency.p99_ms = latency.p99.map(ms),
             evenkeel.epoch = epoch,
         ),
         EventKind::ModelRestoration {
@@ -254,6 +257,9 @@ fn health_event(kind: &EventKind) {
             from,
             to,
             retry_in,
+            cause,
+            failures,
+            class,
         } => {
             let (model, role) = (model.as_ref().map(display), role.as_ref().map(display));
             let wait = retry_in.map(ms);
@@ -267,6 +273,9 @@ fn health_event(kind: &EventKind) {
                         breaker.from = from,
                         breaker.to = to,
                         breaker.retry_after_ms = wait,
+                        breaker.cause = cause,
+                        breaker.failures = failures,
+                        error.type = class.map(Class::as_str),
                     )
                 };
             }
@@ -310,6 +319,7 @@ fn health_event(kind: &EventKind) {
             latency,
             class,
             cost,
+            ..
         } => tracing::debug!(
             event = "probed",
             model.primary = %model,
@@ -335,11 +345,17 @@ fn operator_event(kind: &EventKind) {
             target = target.as_str(),
         ),
         EventKind::PolicyChanged {
+            policy,
             added,
             removed,
             changed,
         } => tracing::info!(
             event = "policy_change",
+            evenkeel.policy.version = policy
+                .as_ref()
+                .and_then(|p| p.version.as_ref())
+                .map(display),
+            evenkeel.policy.sha256 = policy.as_ref().map(|p| display(&p.sha256)),
             roles.added = added.join(","),
             roles.removed = removed.join(","),
             roles.changed = changed.join(","),
@@ -386,9 +402,11 @@ fn ticket_event(kind: &EventKind, call: Option<CallId>) {
             ticket,
             role,
             state,
+            request_id,
             attempts,
             why,
         } => {
+            let request_id = request_id.as_ref().map(display);
             macro_rules! changed {
                 ($level:ident) => {
                     tracing::$level!(
@@ -398,6 +416,7 @@ fn ticket_event(kind: &EventKind, call: Option<CallId>) {
                         ticket = %ticket,
                         ticket.state = state.as_str(),
                         ticket.attempts = attempts,
+                        request_id,
                         error.type = why,
                     )
                 };
@@ -426,6 +445,7 @@ fn call_event(event: &Event) {
             role,
             task,
             request_id,
+            ..
         } => tracing::debug!(
             event = "call_started",
             call,
@@ -438,6 +458,7 @@ fn call_event(event: &Event) {
             rung,
             model,
             kind,
+            ..
         } => tracing::debug!(
             event = "attempt_started",
             call,
@@ -456,6 +477,8 @@ fn call_event(event: &Event) {
             cost,
             outcome,
             class,
+            status,
+            ..
         } => tracing::debug!(
             event = "attempt_ended",
             call,
@@ -470,6 +493,7 @@ fn call_event(event: &Event) {
             cost.kind = cost.map(|cost| cost.spent_on.as_str()),
             outcome,
             error.type = class.map(Class::as_str),
+            http.response.status_code = status,
         ),
         EventKind::StreamInterrupted { .. } => stream_interrupted(event),
         EventKind::ModelFallback {
@@ -477,7 +501,10 @@ fn call_event(event: &Event) {
             primary,
             fallback,
             reason,
+            class,
+            status,
             latency_added,
+            ..
         } => tracing::info!(
             event = "model_fallback_activated",
             call,
@@ -486,6 +513,8 @@ fn call_event(event: &Event) {
             fallback_model = %fallback,
             reason,
             latency_added_ms = ms(*latency_added),
+            error.type = class.map(Class::as_str),
+            http.response.status_code = status,
         ),
         EventKind::HedgeStarted {
             role,
@@ -500,11 +529,12 @@ fn call_event(event: &Event) {
             to,
             budgeted,
         ),
-        EventKind::HedgeWon {
+        EventKind::HedgeEnded {
             role,
             from_model,
             to_model,
             reason,
+            result: HedgeResult::Won,
             ..
         } => tracing::info!(
             event = "model_substitution",
@@ -514,6 +544,20 @@ fn call_event(event: &Event) {
             model.fallback = %to_model,
             substitution.reason = reason,
             substitution.scope = "request",
+        ),
+        EventKind::HedgeEnded {
+            role,
+            from_model,
+            to_model,
+            result,
+            ..
+        } => tracing::debug!(
+            event = "hedge_ended",
+            call,
+            agent.role = %role,
+            model.primary = %from_model,
+            model.fallback = %to_model,
+            result = result.as_str(),
         ),
         EventKind::CallEnded { .. } => call_ended(event),
         _ => quality_event(event),
@@ -607,6 +651,7 @@ fn call_ended(event: &Event) {
         class,
         duration,
         trail,
+        ..
     } = &event.kind
     else {
         return;

@@ -1,6 +1,6 @@
 //! Events as lines, for expectations and reports.
 
-use evenkeel_core::EventKind;
+use evenkeel_core::{EventKind, HedgeResult};
 use std::fmt;
 use std::sync::Arc;
 
@@ -113,11 +113,12 @@ fn of_call(event: &EventKind) -> Option<String> {
             let why = if *budgeted { "budgeted" } else { "in_breach" };
             format!("hedge {role} {from} -> {to} {why}")
         }
-        EventKind::HedgeWon {
+        EventKind::HedgeEnded {
             role,
             from,
             to,
             reason,
+            result: HedgeResult::Won,
             ..
         } => format!("hedge_won {role} {from} -> {to} {reason}"),
         EventKind::Shadowed(pair) => format!("shadowed {} {}", pair.role, pair.shadow.model),

@@ -58,6 +58,7 @@ pub(crate) fn assemble(
             providers,
             server: written.server.clone(),
             tickets: written.tickets.clone(),
+            stamp: None,
         },
         named,
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::ModelId;
+use evenkeel_core::{ModelId, PolicyStamp};
 use secrecy::SecretString;
 
 use crate::measured::Measured;
@@ -27,6 +28,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// What becomes of kept calls.
     pub tickets: TicketsConfig,
+    /// Which configuration this is, where it was read from files.
+    pub stamp: Option<Arc<PolicyStamp>>,
 }
 
 /// One role: its policy and its roster.

@@ -15,6 +15,8 @@ mod price;
 mod provider;
 mod queue;
 mod rules;
+mod served;
+mod stamp;
 mod task;
 mod tickets;
 mod validator;

@@ -6,6 +6,7 @@ use crate::assemble::{Purpose, assemble};
 use crate::candidates::CandidatesByRole;
 use crate::config::Config;
 use crate::rules;
+use crate::stamp::stamp;
 use crate::written::Written;
 use evenkeel_document::{Findings, Place, Problem, Problems, SourceFile, parse_all};
 
@@ -85,7 +86,8 @@ fn read(
         .list
         .first()
         .map_or_else(|| Place::file("evenkeel.toml"), |d| d.place.clone());
-    let draft = assemble(&written, &home, purpose, env, &mut findings);
+    let mut draft = assemble(&written, &home, purpose, env, &mut findings);
+    draft.config.stamp = Some(stamp(files, &documents.list, written.version));
     match purpose {
         Purpose::Serve => rules::check(&draft, &written, today, &mut findings),
         Purpose::Measure(_) => rules::check_models(&draft, &written, today, &mut findings),

@@ -4,7 +4,9 @@ use crate::attempt::{Slot, Upstream, or_broken};
 use crate::call::Call;
 use crate::drive::{Winning, Won, hear, now, upstream};
 use crate::notice::Notice;
-use evenkeel_core::{ChatResponse, DegradationContext, Failure, Meta, StreamEvent, Trail};
+use evenkeel_core::{
+    ChatResponse, DegradationContext, Failure, Meta, StreamEvent, TraceContext, Trail,
+};
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +28,8 @@ pub struct Answer {
     pub degradation: DegradationContext,
     /// Everything that happened.
     pub trail: Arc<Trail>,
+    /// The call's own trace context, where an observer traces.
+    pub trace: Option<TraceContext>,
 }
 
 /// A committed stream: its first events are there, the rest follows.
@@ -76,6 +80,7 @@ impl Answer {
             meta: won.meta,
             degradation,
             trail,
+            trace: won.call.trace.clone(),
         }
     }
 }
@@ -120,6 +125,11 @@ impl AnswerStream {
         self.call.degradation(&self.meta)
     }
 
+    /// The call's own trace context, where an observer traces.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.call.trace.as_ref()
+    }
+
     /// What has happened so far.
     pub fn trail(&self) -> Arc<Trail> {
         self.call.trail()
@@ -151,7 +161,7 @@ impl AnswerStream {
         hear(&mut self.call, self.index, &event, now());
         let ends = event == StreamEvent::End;
         if let Some(slot) = &mut self.rest {
-            if self.call.is_shadowed() {
+            if self.call.adds_up() {
                 slot.sum.push(&event);
             }
             slot.pass(event, &mut self.passed)?;
@@ -162,6 +172,9 @@ impl AnswerStream {
         }
         if ends {
             let answer = self.rest.take().map(|slot| slot.sum.finish());
+            if let Some(Ok(answer)) = &answer {
+                self.call.said(self.index, answer);
+            }
             self.call.completed(self.index, &mut self.meta, now());
             if let Some(Ok(answer)) = answer {
                 self.call.shadow(self.index, &answer, now());

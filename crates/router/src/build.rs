@@ -113,7 +113,7 @@ pub struct RouterBuilder<'a> {
     providers: HashMap<String, Arc<dyn Provider>>,
     /// Providers that are new clients of the endpoints they had before.
     same_endpoints: HashSet<String>,
-    observer: Arc<dyn Observer>,
+    observer: Option<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     prompts: PromptSet,
     decompositions: BTreeMap<String, Arc<dyn Decomposition>>,
@@ -139,7 +139,7 @@ impl<'a> RouterBuilder<'a> {
             config,
             providers: HashMap::new(),
             same_endpoints: HashSet::new(),
-            observer: Arc::new(NoObserver),
+            observer: None,
             clock: Arc::new(SystemClock),
             prompts: PromptSet::default(),
             decompositions: BTreeMap::new(),
@@ -167,7 +167,7 @@ impl<'a> RouterBuilder<'a> {
     /// Who hears of everything; nobody by default. A panic of it ends in the
     /// router and costs no call its answer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.observer = Some(observer);
         self
     }
 
@@ -244,8 +244,12 @@ impl<'a> RouterBuilder<'a> {
     pub fn build(self) -> Result<Router, BuildError> {
         self.check_tickets()?;
         let stop = CancellationToken::new();
+        let is_heard = self.observer.is_some();
+        let observer = self.observer.unwrap_or_else(|| Arc::new(NoObserver));
         let around = Surroundings {
-            observer: self.observer,
+            wants_content: observer.wants_content(),
+            observer,
+            is_heard,
             clock: self.clock,
             wake_prober: Arc::new(Notify::new()),
             tasks: TaskTracker::new(),

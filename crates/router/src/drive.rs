@@ -223,9 +223,15 @@ fn take(
 /// Tells the call of an event.
 pub(crate) fn hear(call: &mut Call, index: usize, event: &StreamEvent, now: Instant) {
     match event {
-        StreamEvent::Start { model, extra, .. } => call.answered_by(index, model, extra, now),
+        StreamEvent::Start {
+            id, model, extra, ..
+        } => {
+            call.began(index, id, model);
+            call.answered_by(index, model, extra, now);
+        }
         StreamEvent::Extra(extra) => call.answered_by(index, "", extra, now),
         StreamEvent::Usage(usage) => call.used(index, *usage),
+        StreamEvent::Finish(finish) => call.finished(index, *finish),
         StreamEvent::Skipped => call.skipped_event(index),
         StreamEvent::Adapted(notes) => call.adapted(index, notes),
         event if event.is_content() => call.content(index, event, now),
@@ -255,7 +261,7 @@ fn hold(
 /// The attempt commits with what it holds: it wins, and the others lose.
 fn commit(call: &mut Call, open: &mut Open, index: usize, now: Instant) -> Option<(Meta, Winning)> {
     let mut slot = open.take(index)?;
-    if !call.is_shadowed() {
+    if !call.adds_up() {
         slot.sum = Accumulator::default();
     }
     let meta = call.won(index, now);
@@ -318,6 +324,7 @@ fn win(
     let Complete { response, mut held } = answer;
     let mut meta = call.won(index, now);
     close_losers(call, open);
+    call.said(index, &response);
     call.completed(index, &mut meta, now);
     call.shadow(index, &response, now);
     match mode {

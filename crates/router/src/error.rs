@@ -1,9 +1,14 @@
 //! How a call that got no answer ended.
 
-use evenkeel_core::{Class, Failure, ModelId, Refusal, TicketError, TicketId, TicketState, Trail};
+use evenkeel_core::{
+    Class, Failure, ModelId, Refusal, TicketError, TicketId, TicketState, TraceContext, Trail,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What the caller is given where no rung could answer.
+const ROSTER_EXHAUSTED: &str = "roster_exhausted";
 
 /// A call that got no answer, and why.
 #[derive(Debug, Clone)]
@@ -14,6 +19,8 @@ pub struct CallError {
     pub retry_after: Option<Duration>,
     /// Everything that happened.
     pub trail: Arc<Trail>,
+    /// The call's own trace context, where an observer traces.
+    pub trace: Option<TraceContext>,
 }
 
 /// The ways a call can end without an answer.
@@ -84,6 +91,14 @@ impl RungEndKind {
         }
     }
 
+    /// The class, where the rung was asked.
+    pub(crate) const fn class(&self) -> Option<Class> {
+        match self {
+            Self::Failed(class) => Some(*class),
+            Self::Refused(_) => None,
+        }
+    }
+
     /// The refusal, where the rung was not asked.
     pub(crate) const fn refusal(&self) -> Option<Refusal> {
         match self {
@@ -117,6 +132,17 @@ impl CallErrorKind {
                 RungEndKind::Refused(_) => None,
             }),
             Self::Queued { cause, .. } | Self::NotKept { cause, .. } => cause.class(),
+        }
+    }
+}
+
+impl CallErrorKind {
+    /// What the caller is given, as one word: a class or `roster_exhausted`.
+    pub const fn error_type(&self) -> &'static str {
+        match self {
+            Self::UnknownRole(_) | Self::DegradedInput { .. } => Class::BadRequest.as_str(),
+            Self::Failed(failure) => failure.class.as_str(),
+            Self::Exhausted(_) | Self::Queued { .. } | Self::NotKept { .. } => ROSTER_EXHAUSTED,
         }
     }
 }

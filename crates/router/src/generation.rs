@@ -132,6 +132,7 @@ impl RouterBuilder<'_> {
         generation.start(inner);
         let names = |names: &[String]| names.iter().map(|name| Arc::from(&**name)).collect();
         let change = EventKind::PolicyChanged {
+            policy: generation.config.stamp.clone(),
             added: names(&replaced.added),
             removed: names(&replaced.removed),
             changed: names(&replaced.changed),

@@ -8,7 +8,7 @@ use evenkeel_breaker::{
     Breaker, Cooldown, OwnedPermit, Recorded, RetryBudget, State as BreakerState,
 };
 use evenkeel_core::{
-    Class, CountsOn, DrillKind, EventKind, Failure, ModelId, Provider, Refusal, Scope,
+    Class, CountsOn, DrillKind, EventKind, Failure, ModelId, Provider, Refusal, Scope, Server,
     SubstitutionReason,
 };
 use evenkeel_prompts::{Calibration, ModelCounter};
@@ -80,6 +80,8 @@ pub(crate) struct ProviderHealth {
     pub(crate) name: Arc<str>,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) propagate: bool,
+    /// Who that is, and where.
+    pub(crate) server: Arc<Server>,
     pub(crate) breaker: Arc<Breaker>,
     pub(crate) retries: Arc<RetryBudget>,
     pub(crate) hold: Hold,

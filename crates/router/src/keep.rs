@@ -3,7 +3,7 @@
 use crate::attempt::{Slot, Upstream, or_broken};
 use crate::role::Role;
 use crate::rung::{At, Measure, limits};
-use evenkeel_core::StreamEvent;
+use evenkeel_core::{CallId, EventKind, StreamEvent};
 use evenkeel_probe::Observation;
 use futures_util::StreamExt;
 use std::sync::Arc;
@@ -18,58 +18,86 @@ const KEPT_SHARE: usize = 20; // one in twenty: 5%
 /// permit and no budget of its call; its place among the kept is given back on drop.
 #[derive(Debug)]
 pub(crate) struct Loser {
-    role: Arc<Role>,
-    rung: usize,
-    measure: Measure,
+    lost: Lost,
     observation: Option<Observation>,
     /// When it is given up: its age is T95 or T99 then.
     until: Instant,
+    /// Whether the measure it is kept for came to its end.
+    measured: bool,
+    place: KeptPlace,
+}
+
+/// An attempt that has lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost {
+    pub(crate) call: CallId,
+    pub(crate) attempt: usize,
+    pub(crate) rung: usize,
+    pub(crate) measure: Measure,
+    pub(crate) started: Instant,
+}
+
+/// A place among the losers that a role keeps open, given back on drop.
+#[derive(Debug)]
+pub(crate) struct KeptPlace {
+    role: Arc<Role>,
     to_p99: bool,
 }
 
+impl KeptPlace {
+    /// A place, if there is one.
+    pub(crate) fn reserve(role: &Arc<Role>, to_p99: bool) -> Option<Self> {
+        reserve(role, to_p99).then(|| Self {
+            role: role.clone(),
+            to_p99,
+        })
+    }
+}
+
+impl Drop for KeptPlace {
+    fn drop(&mut self) {
+        if self.to_p99 {
+            self.role.kept_to_p99.store(false, Ordering::Relaxed);
+        } else {
+            self.role.kept.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Loser {
-    /// Keeps the loser if `wanted` and there is room; else its observation ends here.
+    /// Keeps the loser if it has a place; else its observation ends here.
     pub(crate) fn new(
-        role: &Arc<Role>,
-        rung: usize,
-        measure: Measure,
+        role: &Role,
+        lost: Lost,
         observation: Observation,
-        wanted: bool,
+        place: Option<KeptPlace>,
         now: Instant,
     ) -> Option<Self> {
-        let (t95, t99) = limits(&role.policy, measure);
-        let age = now.saturating_duration_since(observation.began());
-        let to_p99 = age >= t95;
-        if !wanted || !reserve(role, to_p99) {
-            let at = At {
-                rung,
-                measure,
-                call: None,
-            };
-            role.gave_up(at, observation, now);
+        let Some(place) = place else {
+            role.gave_up(lost.at(), observation, now);
             return None;
-        }
-        let until = observation.began() + if to_p99 { t99 } else { t95 };
+        };
+        let (t95, t99) = limits(&role.policy, lost.measure);
+        let until = observation.began() + if place.to_p99 { t99 } else { t95 };
         Some(Self {
-            role: role.clone(),
-            rung,
-            measure,
+            lost,
             observation: Some(observation),
             until,
-            to_p99,
+            measured: false,
+            place,
         })
     }
 
     /// Goes on measuring in the background until the attempt's measure is
     /// complete, it fails, or its time is up. The router awaits it at shutdown.
     pub(crate) fn watch(self, slot: Slot) {
-        let tasks = self.role.around.tasks.clone();
+        let tasks = self.place.role.around.tasks.clone();
         tasks.spawn(self.run(slot));
     }
 
     async fn run(mut self, mut slot: Slot) {
         let until = tokio::time::Instant::from_std(self.until);
-        let measured = loop {
+        self.measured = loop {
             tokio::select! {
                 biased;
                 // First: a stream that is always ready must not hold it off.
@@ -79,7 +107,7 @@ impl Loser {
                     | Upstream::Validated(..)
                     | Upstream::Event(StreamEvent::End) => break true,
                     Upstream::Event(event) => {
-                        if event.is_content() && self.measure == Measure::FirstToken {
+                        if event.is_content() && self.lost.measure == Measure::FirstToken {
                             break true;
                         }
                     }
@@ -88,16 +116,10 @@ impl Loser {
             }
         };
         drop(slot);
-        let now = tokio::time::Instant::now().into_std();
-        if let Some(observation) = self.observation.take() {
-            if measured {
-                self.role.measured(self.at(), observation, now);
-            } else {
-                self.role.gave_up(self.at(), observation, now);
-            }
-        }
     }
+}
 
+impl Lost {
     fn at(&self) -> At {
         At {
             rung: self.rung,
@@ -121,14 +143,22 @@ fn reserve(role: &Role, to_p99: bool) -> bool {
 
 impl Drop for Loser {
     fn drop(&mut self) {
-        if self.to_p99 {
-            self.role.kept_to_p99.store(false, Ordering::Relaxed);
-        } else {
-            self.role.kept.fetch_sub(1, Ordering::Relaxed);
-        }
+        let now = tokio::time::Instant::now().into_std();
+        let (role, lost) = (&self.place.role, self.lost);
         if let Some(observation) = self.observation.take() {
-            let now = tokio::time::Instant::now().into_std();
-            self.role.gave_up(self.at(), observation, now);
+            if self.measured {
+                role.measured(lost.at(), observation, now);
+            } else {
+                role.gave_up(lost.at(), observation, now);
+            }
         }
+        let closed = EventKind::LoserClosed {
+            role: role.name.clone(),
+            attempt: lost.attempt,
+            model: role.rungs[lost.rung].model.id.clone(),
+            duration: now.saturating_duration_since(lost.started),
+            measured: self.measured,
+        };
+        role.around.tell(now, Some(lost.call), closed);
     }
 }

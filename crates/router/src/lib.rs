@@ -19,6 +19,7 @@ mod joint;
 mod keep;
 mod mean;
 mod notice;
+mod on_behalf;
 mod operator;
 mod pace;
 mod pass;

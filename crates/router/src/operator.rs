@@ -257,7 +257,7 @@ impl Operator<'_> {
         if kind == DrillKind::Eol {
             let today = inner.around.today();
             for role in inner.generation().units() {
-                role.leave_retired(now, today);
+                role.leave_retired(now, today, None);
             }
         }
         let id = drill.id;

@@ -79,6 +79,7 @@ impl Router {
             kind: CallErrorKind::UnknownRole(named),
             retry_after: None,
             trail: Arc::new(Trail::default()),
+            trace: None,
         })?;
         let unit = self.0.unit.clone();
         // It asks for nothing: the model is named.
@@ -139,7 +140,10 @@ fn once(policy: RolePolicy) -> RolePolicy {
 /// What is configured of one model, for one role that has no other.
 fn alone(generation: &Generation, name: String, policy: RolePolicy, rung: RungConfig) -> Config {
     let (all, model) = (&generation.config, &rung.model);
-    let mut config = Config::default();
+    let mut config = Config {
+        stamp: all.stamp.clone(),
+        ..Config::default()
+    };
     if let Some(own) = all.models.get(model) {
         config.models.insert(model.clone(), own.clone());
     }

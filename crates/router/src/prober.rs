@@ -10,8 +10,8 @@ use crate::surroundings::Surroundings;
 use crate::throttle::Draw;
 use evenkeel_breaker::State as BreakerState;
 use evenkeel_core::{
-    CallContext, ChatRequest, Class, Cost, EventKind, Failure, Phase, ProviderCall, SpentOn,
-    StreamEvent, Usage,
+    CallContext, ChatRequest, Class, Cost, EventKind, Failure, Phase, ProbeVerdict, ProviderCall,
+    SpentOn, StreamEvent, Usage,
 };
 use evenkeel_roster::ModelConfig;
 use futures_util::StreamExt;
@@ -35,6 +35,37 @@ const INTERVAL_JITTER: f64 = 0.1;
 struct Waiting {
     role: Arc<Role>,
     rung: usize,
+}
+
+impl Waiting {
+    /// What the role goes by of a probe, and its limit on that.
+    fn judged_by(&self, latencies: Option<Latencies>) -> (Option<Duration>, Duration) {
+        let measure = self.role.probe_measure(self.rung);
+        let (t95, _) = limits(&self.role.policy, measure);
+        let latency = latencies.and_then(|l| match measure {
+            Measure::Total => l.total,
+            Measure::FirstToken => Some(l.first_token),
+        });
+        (latency, t95)
+    }
+
+    /// What the role makes of a probe, to be told.
+    fn verdict(&self, outcome: &Result<Latencies, Failure>) -> ProbeVerdict {
+        let (latency, t95) = self.judged_by(outcome.as_ref().ok().copied());
+        let is_error = outcome
+            .as_ref()
+            .is_err_and(|failure| failure.class != Class::Timeout);
+        let result = match latency {
+            Some(latency) if latency <= t95 => "ok",
+            None if is_error => "error",
+            _ => "slow",
+        };
+        ProbeVerdict {
+            role: self.role.name.clone(),
+            task: self.role.task.clone(),
+            result,
+        }
+    }
 }
 
 /// What is known of one model's probes; goes with the model from one
@@ -283,12 +314,15 @@ impl Prober {
 
     fn heard(&mut self, measured: Measured, now: Instant) {
         self.asked[measured.model] = false;
-        let model = &self.models[measured.model].0;
+        let (model, roles) = &self.models[measured.model];
+        let waiting = self.waiting(measured.model);
+        let verdicts = waiting.iter().map(|w| w.verdict(&measured.outcome));
         self.around.tell(
             now,
             None,
             EventKind::Probed {
                 model: model.id.clone(),
+                duration: now.saturating_duration_since(measured.began),
                 latency: measured
                     .outcome
                     .as_ref()
@@ -296,6 +330,8 @@ impl Prober {
                     .map(|l| l.total.unwrap_or(l.first_token)),
                 class: measured.outcome.as_ref().err().map(|f| f.class),
                 cost: probe_cost(&model.config, &measured.outcome),
+                booked_on: roles[0].role.name.clone(),
+                verdicts: verdicts.collect(),
             },
         );
         if let Err(failure) = &measured.outcome {
@@ -310,14 +346,9 @@ impl Prober {
             }
         }
         let latencies = measured.outcome.ok();
-        for waiting in self.waiting(measured.model) {
+        for waiting in waiting {
+            let (latency, t95) = waiting.judged_by(latencies);
             let Waiting { role, rung } = waiting;
-            let measure = role.probe_measure(rung);
-            let (t95, _) = limits(&role.policy, measure);
-            let latency = latencies.and_then(|l| match measure {
-                Measure::Total => l.total,
-                Measure::FirstToken => Some(l.first_token),
-            });
             let step = role.rungs[rung].probed(measured.began, latency, t95, now);
             role.take(rung, step, now);
         }

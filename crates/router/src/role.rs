@@ -9,7 +9,9 @@ use crate::surroundings::Surroundings;
 use crate::tailor::Tailoring;
 use crate::validation::Validation;
 use evenkeel_breaker::HedgeBudget;
-use evenkeel_core::{CallId, EventKind, Refusal, RestorationReason, SubstitutionReason};
+use evenkeel_core::{
+    CallId, EventKind, Latency, PolicyStamp, Refusal, RestorationReason, SubstitutionReason,
+};
 use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
@@ -52,6 +54,8 @@ pub(crate) struct Role {
     pub(crate) mean_tokens: Arc<Mean>,
     /// Whether the last call found nothing that could answer.
     exhausted: AtomicBool,
+    /// Which configuration it is of.
+    pub(crate) stamp: Option<Arc<PolicyStamp>>,
     pub(crate) around: Surroundings,
 }
 
@@ -84,6 +88,7 @@ impl Role {
             kept_to_p99: AtomicBool::new(false),
             mean_tokens: Arc::default(),
             exhausted: AtomicBool::new(false),
+            stamp: None,
             around,
         }
     }
@@ -237,6 +242,7 @@ impl Role {
                     p99: report.p99,
                     slo: breach.limit,
                     samples: breach.samples,
+                    window: self.policy.window,
                 }
             }
             Edge::Cleared => EventKind::LatencyBreachEnded {
@@ -277,7 +283,7 @@ impl Role {
 
     /// Moves the word off a rung whose model is past its end of life, or is
     /// said to be by a drill.
-    pub(crate) fn leave_retired(&self, now: Instant, today: Date) {
+    pub(crate) fn leave_retired(&self, now: Instant, today: Date, call: Option<CallId>) {
         let word = self.word.load();
         let Some(reason) = self.rungs[word.rung].model.retired(now, today) else {
             return;
@@ -286,7 +292,7 @@ impl Role {
             .rungs_by_rank(word.rung)
             .find(|&to| self.refusal(to, now, today).is_none());
         if let Some(to) = to {
-            self.move_word(word, to, reason, Measure::Total, now, None);
+            self.move_word(word, to, reason, Measure::Total, now, call);
         }
     }
 
@@ -355,7 +361,7 @@ impl Role {
     ) {
         let to = new.rung;
         let from = &self.rungs[seen.rung];
-        let report = from.window(measure).report(now);
+        let latency = self.latency(seen.rung, measure, now);
         from.restart_evidence(now);
         self.rungs[to].restart_evidence(now);
         *locked(&from.left) = Some(Leaving {
@@ -375,11 +381,25 @@ impl Role {
                 to,
                 to_model: self.rungs[to].model.id.clone(),
                 reason,
-                p95: report.p95,
-                p99: report.p99,
+                latency,
             },
         );
         self.announce(new.epoch, now);
+    }
+
+    /// What is known of a rung's latency, to be told.
+    pub(crate) fn latency(&self, rung: usize, measure: Measure, now: Instant) -> Latency {
+        let window = self.rungs[rung].window(measure);
+        let report = window.report(now);
+        let (slo_p95, slo_p99) = window.thresholds();
+        Latency {
+            measure: measure.as_str(),
+            p95: report.p95,
+            p99: report.p99,
+            slo_p95,
+            slo_p99,
+            samples: report.samples,
+        }
     }
 
     /// For how long the word has stood where it stands.
@@ -477,7 +497,10 @@ impl Role {
     /// Books and tells a move back up to a rung.
     pub(crate) fn returned(&self, seen: Word, new: Word, reason: RestorationReason, now: Instant) {
         let rung = &self.rungs[new.rung];
-        let left_at = locked(&rung.left).map_or(now, |left| left.at);
+        let left = *locked(&rung.left);
+        let left_at = left.map_or(now, |left| left.at);
+        let measure = left.map_or(Measure::Total, |left| left.measure);
+        let latency = self.latency(new.rung, measure, now);
         rung.restart_evidence(now);
         self.rungs[seen.rung].restart_evidence(now);
         self.around.tell(
@@ -493,6 +516,7 @@ impl Role {
                 to_model: rung.model.id.clone(),
                 duration: now.saturating_duration_since(left_at),
                 reason,
+                latency,
             },
         );
         self.announce(new.epoch, now);

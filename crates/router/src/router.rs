@@ -144,6 +144,7 @@ impl Router {
                 kind,
                 retry_after: None,
                 trail: Arc::new(Trail::default()),
+                trace: None,
             })
         };
         let Some(role) = self.role(role) else {

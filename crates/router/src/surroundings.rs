@@ -17,6 +17,10 @@ use tokio_util::task::TaskTracker;
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     pub(crate) observer: Arc<dyn Observer>,
+    /// Whether anybody was handed in to hear.
+    pub(crate) is_heard: bool,
+    /// Whether events carry requests and answers.
+    pub(crate) wants_content: bool,
     pub(crate) clock: Arc<dyn Clock>,
     /// Wakes the prober.
     pub(crate) wake_prober: Arc<Notify>,
@@ -36,12 +40,23 @@ impl Surroundings {
     /// Tells the observer. Its panic ends here: it costs no caller an answer,
     /// and what the observer does not hear of happens all the same.
     pub(crate) fn tell(&self, now: Instant, call: Option<CallId>, kind: EventKind) {
+        if !self.is_heard {
+            return;
+        }
         let event = Event {
             at: now,
             call,
             kind,
         };
         let _ = catch_unwind(AssertUnwindSafe(|| self.observer.on(&event)));
+    }
+
+    /// The trace context of a call that has begun; none where the observer panics.
+    pub(crate) fn call_trace(&self, call: CallId) -> Option<TraceContext> {
+        if !self.is_heard {
+            return None;
+        }
+        catch_unwind(AssertUnwindSafe(|| self.observer.call_context(call))).unwrap_or_default()
     }
 
     /// The trace context of an attempt; none where the observer panics.

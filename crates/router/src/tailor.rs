@@ -48,6 +48,8 @@ pub(crate) struct Tailored {
     pub(crate) must_be_valid: bool,
     /// Whether it may come in other terms than the caller's.
     pub(crate) turns_answer: bool,
+    /// The variant of the role's prompt that it was put behind.
+    pub(crate) variant: Option<String>,
     /// Where it is asked in parts.
     pub(crate) parts: Option<Parts>,
     /// None where the answer goes back as it is.
@@ -90,10 +92,12 @@ impl Tailoring {
         let prompt = self
             .prompts
             .for_rung(at.role, &at.model.id, at.mode, variables);
+        let mut variant = None;
         if let Some(prompt) = prompt {
             let placed = prompt.put_into(request);
             notes.extend(placed.adapted);
             tailored = placed.request;
+            variant = Some(prompt.variant);
         }
         if let Some(asked) = one_call_at_a_time(&tailored, at.model) {
             tailored.to_mut().parallel_tool_calls = None;
@@ -146,6 +150,7 @@ impl Tailoring {
             is_cut,
             must_be_valid,
             turns_answer,
+            variant,
             parts,
             back,
         })
@@ -199,6 +204,7 @@ impl Tailored {
             is_cut: self.is_cut,
             must_be_valid: self.must_be_valid,
             turns_answer: self.turns_answer,
+            variant: self.variant.clone(),
             parts: None,
             back: self.back.clone(),
         }

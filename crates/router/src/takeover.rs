@@ -208,6 +208,7 @@ impl Role {
         let (role, task) = (self.name.clone(), self.task.clone());
         let from_model = before.rungs[from].model.id.clone();
         let to_model = self.rungs[to].model.id.clone();
+        let latency = before.latency(from, Measure::Total, now);
         if to > from {
             return EventKind::ModelSubstitution {
                 role,
@@ -218,8 +219,7 @@ impl Role {
                 to,
                 to_model,
                 reason: SubstitutionReason::Manual,
-                p95: None,
-                p99: None,
+                latency,
             };
         }
         let left = before.rungs.get(to).and_then(|rung| *locked(&rung.left));
@@ -236,6 +236,7 @@ impl Role {
                 |left| now.saturating_duration_since(left.at),
             ),
             reason: RestorationReason::Manual,
+            latency: self.latency(to, Measure::Total, now),
         }
     }
 }

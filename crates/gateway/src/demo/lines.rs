@@ -2,7 +2,7 @@
 
 use super::load::Answer;
 use super::words::Line;
-use evenkeel_core::{Class, Event, EventKind, ModelId};
+use evenkeel_core::{Class, Event, EventKind, HedgeResult, ModelId};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
@@ -78,14 +78,13 @@ fn role(kind: &EventKind) -> Option<(&'static str, Value)> {
             from_model,
             to_model,
             reason,
-            p95,
-            p99,
+            latency,
             ..
         } => (
             "model_substitution",
             json!({"role": &**role, "epoch": epoch, "from": from_model.as_str(),
                 "to": to_model.as_str(), "reason": reason.as_str(),
-                "p95_ms": ms(p95), "p99_ms": ms(p99)}),
+                "p95_ms": ms(&latency.p95), "p99_ms": ms(&latency.p99)}),
         ),
         K::CanaryStarted {
             role, model, share, ..
@@ -139,6 +138,7 @@ fn call(kind: &EventKind) -> Option<(&'static str, Value)> {
             fallback,
             reason,
             latency_added,
+            ..
         } => (
             "model_fallback",
             json!({"role": &**role, "primary": primary.as_str(),
@@ -154,11 +154,12 @@ fn call(kind: &EventKind) -> Option<(&'static str, Value)> {
             "hedge_started",
             json!({"role": &**role, "from_rung": from, "to_rung": to, "budgeted": budgeted}),
         ),
-        K::HedgeWon {
+        K::HedgeEnded {
             role,
             from_model,
             to_model,
             reason,
+            result: HedgeResult::Won,
             ..
         } => (
             "hedge_won",
@@ -195,6 +196,7 @@ fn call(kind: &EventKind) -> Option<(&'static str, Value)> {
             role,
             tried,
             refused,
+            ..
         } => (
             "roster_exhausted",
             json!({"role": &**role,
@@ -220,9 +222,12 @@ mod tests {
             call: None,
             kind: EventKind::Probed {
                 model,
+                duration: Duration::from_micros(207_040),
                 latency: Some(Duration::from_micros(207_040)),
                 class: None,
                 cost: None,
+                booked_on: "agent".into(),
+                verdicts: Vec::new(),
             },
         };
         assert_eq!(
@@ -239,6 +244,9 @@ mod tests {
             call: None,
             kind: EventKind::RosterExhausted {
                 role: "agent".into(),
+                task: None,
+                primary: ModelId::new("a/x").unwrap(),
+                last: Some(Class::Transient),
                 tried: vec![(ModelId::new("a/x").unwrap(), Class::Transient)],
                 refused: vec![(
                     ModelId::new("b/y").unwrap(),

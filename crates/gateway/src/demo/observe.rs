@@ -1,7 +1,7 @@
 //! What the router tells while the demo runs: an observer that passes on what
 //! is worth showing, and the counts the report needs.
 
-use evenkeel_core::{Event, EventKind, Observer};
+use evenkeel_core::{Event, EventKind, HedgeResult, Observer};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
@@ -34,6 +34,8 @@ fn every_call_has(kind: &EventKind) -> bool {
         EventKind::CallStarted { .. }
             | EventKind::AttemptStarted { .. }
             | EventKind::AttemptEnded { .. }
+            | EventKind::AnswerJudged { .. }
+            | EventKind::LoserClosed { .. }
             | EventKind::CallEnded { .. }
     )
 }
@@ -76,7 +78,10 @@ impl Tally {
                 self.restored = Some(event.at);
             }
             EventKind::HedgeStarted { .. } => self.hedges += 1,
-            EventKind::HedgeWon { .. } => self.hedges_won += 1,
+            EventKind::HedgeEnded {
+                result: HedgeResult::Won,
+                ..
+            } => self.hedges_won += 1,
             // The breaker that answers to errors; the one for useless answers has a role.
             EventKind::BreakerTransition {
                 model: Some(_),
@@ -108,11 +113,20 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_core::{CallId, ModelId, SubstitutionReason};
+    use evenkeel_core::{CallId, Latency, ModelId, SubstitutionReason};
 
     fn model(name: &str) -> ModelId {
         ModelId::new(name).unwrap()
     }
+
+    const LATENCY: Latency = Latency {
+        measure: "total",
+        p95: None,
+        p99: None,
+        slo_p95: Duration::from_secs(1),
+        slo_p99: Duration::from_secs(2),
+        samples: 0,
+    };
 
     fn substitution(at: Instant) -> Event {
         Event {
@@ -127,8 +141,7 @@ mod tests {
                 to: 1,
                 to_model: model("b/y"),
                 reason: SubstitutionReason::LatencySpike,
-                p95: None,
-                p99: None,
+                latency: LATENCY,
             },
         }
     }
@@ -147,6 +160,7 @@ mod tests {
                 to_model: model("a/x"),
                 duration: Duration::from_secs(15),
                 reason: evenkeel_core::RestorationReason::Recovered,
+                latency: LATENCY,
             },
         }
     }
@@ -181,6 +195,9 @@ mod tests {
                     from: "closed",
                     to: "open",
                     retry_in: Some(Duration::from_secs(2)),
+                    cause: "consecutive_failures",
+                    failures: Some(5),
+                    class: None,
                 },
             });
         }
@@ -198,6 +215,14 @@ mod tests {
                 role: "agent".into(),
                 task: None,
                 request_id: None,
+                workflow: None,
+                session: None,
+                caller: None,
+                primary: model("a/x"),
+                deadline: Duration::from_secs(60),
+                streams: false,
+                policy: None,
+                trace: None,
             },
         });
         observer.on(&substitution(at));

@@ -1,7 +1,7 @@
 //! What happened, in words for a person.
 
 use super::load::Outcome;
-use evenkeel_core::{EventKind, ModelId};
+use evenkeel_core::{EventKind, HedgeResult, ModelId};
 use std::time::Duration;
 
 /// One event for a person.
@@ -138,9 +138,10 @@ fn call(kind: &EventKind) -> Option<Line> {
             "hedge",
             "patience ended: a second attempt runs too".to_owned(),
         ),
-        K::HedgeWon {
+        K::HedgeEnded {
             from_model,
             to_model,
+            result: HedgeResult::Won,
             ..
         } => Line::new(
             Weight::Call,
@@ -243,9 +244,12 @@ mod tests {
     fn an_event_reads_as_a_sentence() {
         let probed = EventKind::Probed {
             model: ModelId::new("a/x").unwrap(),
+            duration: Duration::from_micros(207_040),
             latency: Some(Duration::from_micros(207_040)),
             class: None,
             cost: None,
+            booked_on: "agent".into(),
+            verdicts: Vec::new(),
         };
         assert_eq!(event(&probed).unwrap().text, "a/x answered in 207 ms");
         let opened = EventKind::BreakerTransition {
@@ -255,6 +259,9 @@ mod tests {
             from: "closed",
             to: "open",
             retry_in: Some(Duration::from_secs(2)),
+            cause: "consecutive_failures",
+            failures: Some(5),
+            class: None,
         };
         let line = event(&opened).unwrap();
         assert_eq!(

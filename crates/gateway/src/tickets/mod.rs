@@ -205,6 +205,7 @@ impl Tickets {
                 ticket: record.id.clone(),
                 role: Arc::from(record.role.as_str()),
                 state: record.state,
+                request_id: record.request_id(),
                 attempts: record.attempts,
                 why: None,
             },

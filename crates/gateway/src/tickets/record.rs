@@ -5,6 +5,7 @@ use super::error::Fault;
 use evenkeel_core::{TicketId, TicketState};
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// Everything of a ticket but its request.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,6 +101,12 @@ impl Record {
         let state = state.map(TicketState::as_str);
         let rows = query.query_map(params![state, role, most], Self::read)?;
         rows.map(|row| row?).collect()
+    }
+
+    /// The caller's id of the request it was made of.
+    pub(crate) fn request_id(&self) -> Option<Arc<str>> {
+        let context: Value = serde_json::from_str(&self.context).ok()?;
+        context.get("request_id")?.as_str().map(Arc::from)
     }
 
     /// The ticket as callers, webhooks and operators see it.

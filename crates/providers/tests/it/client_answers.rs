@@ -36,7 +36,7 @@ async fn a_request_carries_our_key_our_trace_and_nothing_else() {
     let mut call = call();
     call.context.trace = Some(TraceContext {
         traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
-        tracestate: String::new(),
+        tracestate: "".into(),
     });
     call.context.session = Some("private".into());
     let carried =

@@ -37,6 +37,8 @@ use evenkeel_document::{Document, Findings, Part, Place, Scope, Table, TableRead
 /// Everything the files say, before any rule that needs more than one table.
 #[derive(Default)]
 pub(crate) struct Written<'a> {
+    /// `version`: what the configuration calls itself.
+    pub(crate) version: Option<&'a str>,
     /// `[defaults]`.
     pub(crate) defaults: WrittenPolicy<'a>,
     /// Roles with a policy of their own, and where it stands.
@@ -88,6 +90,7 @@ impl<'a> Written<'a> {
         scope: &Scope<'a>,
         documents: &[Document],
     ) {
+        self.version = read_version(table);
         self.shared.read(table, &[scope], true);
         self.server = table.within("server", read_server).unwrap_or_default();
         self.tickets = table.within("tickets", read_tickets).unwrap_or_default();
@@ -215,6 +218,24 @@ fn keys_asked(read: impl FnOnce(&mut TableReader<'_, '_>)) -> Vec<&'static str> 
     let mut table = TableReader::new(scope, &mut unused);
     read(&mut table);
     table.known().to_vec()
+}
+
+/// Longest `version`, in bytes: what an audit record takes.
+const LONGEST_VERSION: usize = 64;
+
+/// `version`: what the configuration calls itself, for traces and records.
+fn read_version<'a>(table: &mut TableReader<'a, '_>) -> Option<&'a str> {
+    let version = table.text("version")?;
+    let length = 1..=LONGEST_VERSION;
+    if length.contains(&version.len()) && version.bytes().all(|b| b.is_ascii_graphic()) {
+        return Some(version);
+    }
+    let message = format!("{version:?} is no version");
+    let how = format!("use at most {LONGEST_VERSION} letters, digits and signs without spaces");
+    table
+        .findings
+        .error(&table.place("version"), message, Some(how));
+    None
 }
 
 /// A name that goes into model ids, headers and paths: visible ASCII without a slash.

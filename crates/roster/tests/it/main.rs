@@ -7,3 +7,4 @@ mod fixtures;
 mod folder;
 mod messages;
 mod secrets;
+mod stamp;

@@ -145,6 +145,7 @@ impl Assembly<'_> {
             name: name.clone(),
             provider,
             propagate: config.propagate,
+            server: Arc::new(config.served_by()),
             breaker: Arc::new(breaker),
             retries: Arc::new(retries),
             hold: Hold::default(),
@@ -274,7 +275,7 @@ impl Assembly<'_> {
                 of: format!("role `{name}`: hedge budget"),
                 source,
             })?;
-        Ok(Role::new(
+        let mut role = Role::new(
             name,
             policy,
             rungs,
@@ -282,7 +283,9 @@ impl Assembly<'_> {
             hedges,
             self.around.clone(),
             self.now,
-        ))
+        );
+        role.stamp.clone_from(&self.config.stamp);
+        Ok(role)
     }
 
     /// Where shadows go, if any do.

@@ -1,7 +1,8 @@
 //! What the settings of a configuration become.
 
+use crate::on_behalf::acting;
 use crate::surroundings::Surroundings;
-use evenkeel_breaker::{Breaker, BreakerConfig, RateRule, RateWindow, Transition};
+use evenkeel_breaker::{Breaker, BreakerConfig, Cause, RateRule, RateWindow, Transition};
 use evenkeel_core::{Event, EventKind, ModelId};
 use evenkeel_probe::RecoveryConfig;
 use evenkeel_roster::{BreakerPolicy, Dialect, ModelConfig, ProviderConfig, RolePolicy};
@@ -91,9 +92,10 @@ pub(super) fn listener(
     let model = model.cloned();
     let role = role.cloned();
     move |t: &Transition| {
+        let acting = acting();
         observer.on(&Event {
             at: t.at,
-            call: None,
+            call: acting.map(|(call, _)| call),
             kind: EventKind::BreakerTransition {
                 provider: provider.clone(),
                 model: model.clone(),
@@ -101,7 +103,19 @@ pub(super) fn listener(
                 from: t.from.as_str(),
                 to: t.to.as_str(),
                 retry_in: t.retry_in,
+                cause: t.cause.as_str(),
+                failures: failures(t.cause),
+                class: acting.and_then(|(_, class)| class),
             },
         });
+    }
+}
+
+/// Failures that the rule which opened a breaker has counted.
+fn failures(cause: Cause) -> Option<u64> {
+    match cause {
+        Cause::ConsecutiveFailures { failures } => Some(failures.into()),
+        Cause::FailureRate { failures, .. } => Some(failures),
+        _ => None,
     }
 }

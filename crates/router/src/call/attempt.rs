@@ -6,7 +6,7 @@ use crate::health::Permits;
 use crate::pace::Pace;
 use crate::tailor::Tailored;
 use crate::throttle::Booking;
-use evenkeel_core::{AttemptKind, Usage};
+use evenkeel_core::{AttemptKind, ChatResponse, Reported, Usage};
 use evenkeel_probe::Observation;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,6 +26,7 @@ pub(super) struct Repeats {
     pub(super) patience: Patience,
     pub(super) asks_again: Option<u64>,
     pub(super) hedge_of: Option<usize>,
+    pub(super) race: Option<usize>,
 }
 
 /// How long an attempt may run before a hedge starts.
@@ -61,6 +62,10 @@ pub(super) struct Attempt {
     pub(super) asks_again_at_end: Option<u64>,
     /// The rung whose patience ran out, for a hedge or what replaced it.
     pub(super) hedge_of: Option<usize>,
+    /// The hedge that it is, or goes on for, of those that the call has begun.
+    pub(super) race: Option<usize>,
+    /// It was told that no hedge could start.
+    pub(super) hedge_refused: bool,
     /// Whether the role's word named this rung when the attempt began.
     pub(super) by_word: bool,
     pub(super) observation: Option<Observation>,
@@ -71,14 +76,20 @@ pub(super) struct Attempt {
     pub(super) ready: Amount,
     /// When it commits at the latest, once some is ready (`commit = "window"`).
     pub(super) window_ends: Option<Instant>,
-    /// Its answer is whole and is being validated.
-    pub(super) judging: bool,
+    /// Its answer is whole and is being validated, since when.
+    pub(super) judging: Option<Instant>,
+    /// Its answer was refused for what is in it.
+    pub(super) rejected: bool,
     pub(super) permits: Option<Permits>,
     /// Of its model's rate limits, where any are known.
     pub(super) booking: Option<Booking>,
     pub(super) usage: Option<Usage>,
     /// Content that came.
     pub(super) came: Amount,
+    /// What its answer says of itself, where somebody listens.
+    pub(super) reported: Reported,
+    /// Its whole answer, where somebody wants content.
+    pub(super) content: Option<Arc<ChatResponse>>,
     /// What it used, once it has ended.
     pub(super) spent: Option<Spent>,
     /// What the model was not told, or did not say, as it was meant.

@@ -4,6 +4,7 @@ use super::Call;
 use super::attempt::Planned;
 use crate::error::RungEndKind;
 use crate::health::Permits;
+use crate::on_behalf::on_behalf;
 use crate::rung::limits;
 use evenkeel_core::{AttemptKind, Class, Refusal, TrailStep};
 use std::time::{Duration, Instant};
@@ -137,9 +138,11 @@ impl Call {
             let place = at.model.capacity.clone().try_acquire_owned();
             place.map_err(|_| Refusal::AtCapacity)?
         };
-        let semantic = at.semantic.admit_owned(now);
-        let semantic = semantic.map_err(|r| Refusal::SemanticBreakerOpen(r.retry_in))?;
-        let breakers = at.model.admit(now)?;
+        let (semantic, breakers) = on_behalf((self.id, None), || {
+            let semantic = at.semantic.admit_owned(now);
+            let semantic = semantic.map_err(|r| Refusal::SemanticBreakerOpen(r.retry_in))?;
+            Ok((semantic, at.model.admit(now)?))
+        })?;
         // Last: what is booked here is not given back.
         let booking = at.model.throttle.admit(|| self.draw(rung), now);
         let booking = booking.map_err(Refusal::RateLimitNear)?;

@@ -54,6 +54,8 @@ impl Call {
     /// A whole answer came at once. What it says of its tokens is the last word; where
     /// it says nothing, its text is counted.
     pub(crate) fn came_whole(&mut self, index: usize, response: &ChatResponse) {
+        self.began(index, &response.id, &response.model);
+        self.finished(index, response.finish);
         if let Some(usage) = response.usage {
             self.used(index, usage);
             return;

@@ -1,8 +1,10 @@
 //! How attempts and calls end, and what is told of it.
 
 use super::Call;
+use super::reported::End;
 use crate::demand::below_all;
 use crate::error::{CallError, CallErrorKind, RungEnd, RungEndKind};
+use crate::on_behalf::on_behalf;
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, Class, EventKind, Failure, Meta, Phase, Refusal, Route, Trail,
 };
@@ -12,7 +14,14 @@ use std::time::{Duration, Instant};
 
 impl Call {
     /// Marks an attempt as ended, in the trail and to the observer.
-    pub(super) fn end_attempt(&mut self, index: usize, outcome: AttemptOutcome, now: Instant) {
+    /// `kept`: its upstream stays open to be measured.
+    pub(super) fn end_attempt(
+        &mut self,
+        index: usize,
+        outcome: AttemptOutcome,
+        kept: bool,
+        now: Instant,
+    ) {
         let spent = self.spent(index, &outcome);
         let attempt = &mut self.attempts[index];
         if let Some(booking) = attempt.booking.take() {
@@ -25,13 +34,25 @@ impl Call {
         attempt.asks_again_at_end = attempt.asks_again.take();
         let (word, class) = match &outcome {
             AttemptOutcome::Won => ("ok", None),
+            AttemptOutcome::Failed(failure) if attempt.rejected => {
+                ("rejected_quality", Some(failure.class))
+            }
             AttemptOutcome::Failed(failure) => ("error", Some(failure.class)),
             AttemptOutcome::Cancelled => ("cancelled", None),
             _ => ("abandoned", None),
         };
+        let status = match &outcome {
+            AttemptOutcome::Failed(failure) => failure.status,
+            _ => None,
+        };
+        let model = &self.role.rungs[attempt.rung].model;
         let kind = EventKind::AttemptEnded {
+            role: self.role.name.clone(),
             attempt: index,
-            model: self.role.rungs[attempt.rung].model.id.clone(),
+            rung: attempt.rung,
+            model: model.id.clone(),
+            server: model.provider.server.clone(),
+            streams: self.streaming,
             duration: now.saturating_duration_since(attempt.started),
             first_token: attempt
                 .first_content
@@ -41,6 +62,10 @@ impl Call {
             cost: spent.cost,
             outcome: word,
             class,
+            status,
+            reported: attempt.reported.clone(),
+            kept,
+            content: attempt.content.take(),
         };
         let since = self.since(now);
         if let Some(record) = self.trail.attempt_mut(index) {
@@ -62,6 +87,7 @@ impl Call {
         }
         self.planned = None;
         self.winner = Some(index);
+        self.answering = Some(index);
         self.attempts[index].patience.spent = true;
         self.attempts[index].asks_again = None;
         self.attempts[index].window_ends = None;
@@ -83,12 +109,18 @@ impl Call {
             self.note_usage(index, usage);
         }
         if let Some(permits) = self.attempts[index].permits.take() {
-            permits.succeeded(&model, now);
+            on_behalf((self.id, None), || permits.succeeded(&model, now));
         }
-        self.end_attempt(index, AttemptOutcome::Won, now);
+        self.end_attempt(index, AttemptOutcome::Won, false, now);
         self.price(index, meta);
         self.account_answer(meta, true, now);
-        self.end("ok", Some(meta.clone()), None, now);
+        let end = End {
+            outcome: "ok",
+            meta: Some(meta.clone()),
+            class: None,
+            error: None,
+        };
+        self.end(end, now);
     }
 
     /// The failure of a committed stream that is still running at the deadline.
@@ -174,11 +206,15 @@ impl Call {
 
     /// How the rung the call was meant for ended, else the first that did.
     fn failover_reason(&self) -> Option<&'static str> {
-        let own = self.ends.iter().find(|(rung, _)| *rung == self.assigned);
-        own.or(self.ends.first()).map(|(_, end)| end.as_str())
+        self.first_end().map(|(_, end)| end.as_str())
     }
 
-    fn hedge_reason(&self, from: usize) -> &'static str {
+    fn first_end(&self) -> Option<&(usize, RungEndKind)> {
+        let own = self.ends.iter().find(|(rung, _)| *rung == self.assigned);
+        own.or(self.ends.first())
+    }
+
+    pub(super) fn hedge_reason(&self, from: usize) -> &'static str {
         let projected = self
             .attempts
             .iter()
@@ -190,33 +226,40 @@ impl Call {
         }
     }
 
-    fn tell_route(&self, index: usize, meta: &Meta, now: Instant) {
-        let role = self.role.name.clone();
+    fn tell_route(&mut self, index: usize, meta: &Meta, now: Instant) {
+        self.end_races(Some(index), now);
         let winner = &self.attempts[index];
-        if let Some(from) = winner.hedge_of {
-            self.tell(
-                now,
-                EventKind::HedgeWon {
-                    role,
-                    from,
-                    from_model: self.role.rungs[from].model.id.clone(),
-                    to: meta.rung,
-                    to_model: meta.model_id.clone(),
-                    reason: self.hedge_reason(from),
-                },
-            );
-        } else if winner.rung != self.assigned {
-            self.tell(
-                now,
-                EventKind::ModelFallback {
-                    role,
-                    primary: self.role.rungs[0].model.id.clone(),
-                    fallback: meta.model_id.clone(),
-                    reason: self.failover_reason().unwrap_or("transient"),
-                    latency_added: meta.latency_added,
-                },
-            );
+        if winner.hedge_of.is_some() || winner.rung == self.assigned {
+            return;
         }
+        let end = self.first_end();
+        let class = end.and_then(|(_, end)| end.class());
+        self.tell(
+            now,
+            EventKind::ModelFallback {
+                role: self.role.name.clone(),
+                task: self.context.task.clone(),
+                request_id: self.context.request_id.clone(),
+                primary: self.role.rungs[0].model.id.clone(),
+                fallback: meta.model_id.clone(),
+                rung: meta.rung,
+                reason: self.failover_reason().unwrap_or("transient"),
+                class,
+                status: end
+                    .filter(|_| class.is_some())
+                    .and_then(|(rung, _)| self.status(*rung)),
+                latency_added: meta.latency_added,
+            },
+        );
+    }
+
+    /// The HTTP status that the last failed attempt at a rung came with.
+    fn status(&self, rung: usize) -> Option<u16> {
+        let attempts: Vec<_> = self.trail.attempts().filter(|a| a.rung == rung).collect();
+        attempts.iter().rev().find_map(|a| match &a.outcome {
+            AttemptOutcome::Failed(failure) => Some(failure.status),
+            _ => None,
+        })?
     }
 
     /// Counts the call on the drills of models ranked above the rung that
@@ -289,12 +332,19 @@ impl Call {
         };
         let class = kind.class();
         self.account_failure(&kind, now);
-        let trail = self.end("error", None, class, now);
+        let end = End {
+            outcome: "error",
+            meta: None,
+            class,
+            error: Some(kind.error_type()),
+        };
+        let trail = self.end(end, now);
         self.steps.clear();
         self.steps.push_back(super::Step::Fail(CallError {
             kind,
             retry_after,
             trail,
+            trace: self.trace.clone(),
         }));
     }
 
@@ -314,10 +364,22 @@ impl Call {
             now,
             EventKind::RosterExhausted {
                 role: self.role.name.clone(),
+                task: self.context.task.clone(),
+                primary: self.role.rungs[0].model.id.clone(),
                 tried,
                 refused,
+                last: self.last_failed(),
             },
         );
+    }
+
+    /// The class of the last attempt that failed.
+    fn last_failed(&self) -> Option<Class> {
+        let classes = self.trail.attempts().filter_map(|a| match &a.outcome {
+            AttemptOutcome::Failed(failure) => Some(failure.class),
+            _ => None,
+        });
+        classes.last()
     }
 
     /// When the first of the rungs that refuse now takes calls again.
@@ -332,27 +394,12 @@ impl Call {
             .min()
     }
 
-    pub(super) fn end(
-        &mut self,
-        outcome: &'static str,
-        meta: Option<Meta>,
-        class: Option<Class>,
-        now: Instant,
-    ) -> Arc<Trail> {
+    pub(super) fn end(&mut self, end: End, now: Instant) -> Arc<Trail> {
         self.ended = true;
         self.role.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.end_races(None, now);
         let trail = Arc::new(self.trail.clone());
-        self.tell(
-            now,
-            EventKind::CallEnded {
-                role: self.role.name.clone(),
-                outcome,
-                meta,
-                class,
-                duration: self.since(now),
-                trail: trail.clone(),
-            },
-        );
+        self.tell_end(end, trail.clone(), now);
         trail
     }
 
@@ -384,9 +431,16 @@ impl Call {
             if let Some(observation) = self.attempts[index].observation.take() {
                 self.role.gave_up(self.at(rung), observation, now);
             }
-            self.end_attempt(index, AttemptOutcome::Cancelled, now);
+            self.end_attempt(index, AttemptOutcome::Cancelled, false, now);
         }
-        self.end("cancelled", None, None, now);
+        let end = End {
+            outcome: "cancelled",
+            // Of a stream that had committed.
+            meta: self.answering.map(|index| self.meta(index)),
+            class: None,
+            error: None,
+        };
+        self.end(end, now);
     }
 }
 

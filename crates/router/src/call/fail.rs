@@ -3,6 +3,7 @@
 use super::Call;
 use super::attempt::{Patience, Planned, Repeats};
 use crate::error::CallErrorKind;
+use crate::on_behalf::on_behalf;
 use crate::rung::{Measure, limits};
 use evenkeel_breaker::Backoff;
 use evenkeel_core::{
@@ -40,7 +41,7 @@ impl Call {
     ) {
         self.stop_attempt(index, &failure, counts, now);
         let rung = self.attempts[index].rung;
-        let hedge_of = self.attempts[index].hedge_of;
+        let (hedge_of, race) = (self.attempts[index].hedge_of, self.attempts[index].race);
         // Also of an attempt that is to be repeated: the retry may yet be refused.
         self.last_failure = Some(failure.clone());
         if self.any_running() {
@@ -50,6 +51,7 @@ impl Call {
                 && let Some(next) = self.start_next(AttemptKind::Failover, now)
             {
                 self.attempts[next].hedge_of = hedge_of;
+                self.attempts[next].race = race;
             }
             return;
         }
@@ -102,7 +104,9 @@ impl Call {
         if let Some(permits) = permits
             && counts
         {
-            permits.failed(&model, failure, now);
+            on_behalf((self.id, Some(failure.class)), || {
+                permits.failed(&model, failure, now);
+            });
         }
         if failure.scope == Scope::Provider {
             let provider = model.provider.name.clone();
@@ -117,7 +121,7 @@ impl Call {
             self.tell(now, aside.event(&model, failure.class));
         }
         self.note_failed(rung, failure.class);
-        self.end_attempt(index, AttemptOutcome::Failed(failure.clone()), now);
+        self.end_attempt(index, AttemptOutcome::Failed(failure.clone()), false, now);
     }
 
     /// Whether any further attempt, on whichever rung, may mend the failure.
@@ -230,6 +234,7 @@ impl Call {
                 patience,
                 asks_again: attempt.asks_again_at_end,
                 hedge_of: attempt.hedge_of,
+                race: attempt.race,
             }),
         });
         true
@@ -266,7 +271,7 @@ impl Call {
     fn patience_of_retry(&self, index: usize, rung: usize, now: Instant) -> Patience {
         let attempt = &self.attempts[index];
         let measured = self.measure == Measure::FirstToken && attempt.first_content.is_some();
-        if measured || attempt.judging {
+        if measured || attempt.judging.is_some() {
             return self.patience(rung, now);
         }
         attempt.patience

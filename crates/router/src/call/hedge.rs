@@ -1,7 +1,7 @@
 //! What happens when an attempt's patience runs out.
 
 use super::{Call, Step};
-use crate::keep::Loser;
+use crate::keep::{KeptPlace, Loser, Lost};
 use crate::rung::limits;
 use evenkeel_core::{AttemptKind, ChatRequest, Class, EventKind, TrailStep, Value};
 use evenkeel_roster::HedgeMode;
@@ -42,6 +42,7 @@ impl Call {
                 reason,
                 at: self.since(now),
             });
+            self.hedge_refused(index, reason, now);
             return;
         }
         if self.role.policy.hedge.mode == HedgeMode::Switch {
@@ -56,6 +57,8 @@ impl Call {
         };
         self.hedges += 1;
         self.attempts[hedge].hedge_of = Some(rung);
+        let race = self.begin_race(index, self.attempts[hedge].rung);
+        self.attempts[hedge].race = Some(race);
         self.tell(
             now,
             EventKind::HedgeStarted {
@@ -107,11 +110,22 @@ impl Call {
         let observation = attempt.observation.take();
         // Cancelled: it counts on no breaker and holds nothing of the call.
         attempt.permits = None;
-        self.end_attempt(index, evenkeel_core::AttemptOutcome::Lost, now);
+        let until = if age < t95 { t95 } else { t99 };
+        let wanted = observation.is_some() && may_keep && !hedge && age < until;
+        let place = wanted
+            .then(|| KeptPlace::reserve(&self.role, age >= t95))
+            .flatten();
+        let (started, kept) = (attempt.started, place.is_some());
+        self.end_attempt(index, evenkeel_core::AttemptOutcome::Lost, kept, now);
         let keep = observation.and_then(|observation| {
-            let until = if age < t95 { t95 } else { t99 };
-            let kept = may_keep && !hedge && age < until;
-            Loser::new(&self.role, rung, self.measure, observation, kept, now)
+            let of = Lost {
+                call: self.id,
+                attempt: index,
+                rung,
+                measure: self.measure,
+                started,
+            };
+            Loser::new(&self.role, of, observation, place, now)
         });
         self.steps.push_back(Step::Close {
             attempt: index,

@@ -11,6 +11,8 @@ mod degraded;
 mod end;
 mod fail;
 mod hedge;
+mod race;
+mod reported;
 mod resume;
 mod shadowed;
 mod tailored;
@@ -30,7 +32,8 @@ use crate::shadow::Candidate;
 use crate::tailor::Tailored;
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
-    EventKind, Failure, Phase, RateLimits, Refusal, StreamEvent, Trail, TrailStep, Usage,
+    EventKind, Failure, Phase, RateLimits, Refusal, Reported, StreamEvent, TraceContext, Trail,
+    TrailStep, Usage,
 };
 use jiff::civil::Date;
 use std::collections::VecDeque;
@@ -100,12 +103,16 @@ pub(crate) struct Call {
     awaited: Option<degraded::Awaited>,
     steps: VecDeque<Step>,
     hedges: usize,
+    /// Hedges that are under way.
+    races: Vec<race::Race>,
     /// Same-rung retries made, by rung.
     retries: Vec<u32>,
     /// Where its shadow goes, if it is to have one.
     shadow: Option<Arc<Candidate>>,
     /// The attempt that answers, once it has won.
     winner: Option<usize>,
+    /// The attempt that gives the answer: the winner, or who goes on for it.
+    answering: Option<usize>,
     /// How each rung ended, in the order they were asked or refused.
     ends: Vec<(usize, crate::error::RungEndKind)>,
     last_failure: Option<Failure>,
@@ -120,6 +127,8 @@ pub(crate) struct Call {
     /// Who goes on with it, since it broke.
     resume: Option<resume::Resume>,
     ended: bool,
+    /// Its own trace context, where an observer traces.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl Call {
@@ -147,7 +156,7 @@ impl Call {
         let measure = Measure::of(role.policy.signal, mode == Mode::Stream);
         role.in_flight.fetch_add(1, Ordering::Relaxed);
         role.hedges.deposit();
-        let call = Self {
+        let mut call = Self {
             id: CallId::next(),
             measure,
             demand,
@@ -171,9 +180,11 @@ impl Call {
             awaited: None,
             steps: VecDeque::new(),
             hedges: 0,
+            races: Vec::new(),
             retries: vec![0; role.rungs.len()],
             shadow,
             winner: None,
+            answering: None,
             ends: Vec::new(),
             last_failure: None,
             overflowed: None,
@@ -184,19 +195,13 @@ impl Call {
             delivered: resume::Delivered::default(),
             resume: None,
             ended: false,
+            trace: None,
             clocks,
             request: Arc::new(request),
             context,
             role,
         };
-        call.tell(
-            now,
-            EventKind::CallStarted {
-                role: call.role.name.clone(),
-                task: call.context.task.clone(),
-                request_id: call.context.request_id.clone(),
-            },
-        );
+        call.tell_start(now);
         call
     }
 
@@ -236,7 +241,7 @@ impl Call {
 
     /// Starts the first attempt.
     fn ask_first(&mut self, now: Instant) {
-        self.role.leave_retired(now, self.today);
+        self.role.leave_retired(now, self.today, Some(self.id));
         let word = self.role.word.load();
         let rung = self
             .demand
@@ -465,17 +470,22 @@ impl Call {
             asks_again: repeats.and_then(|r| r.asks_again),
             asks_again_at_end: None,
             hedge_of: repeats.and_then(|r| r.hedge_of),
+            race: repeats.and_then(|r| r.race),
+            hedge_refused: false,
             by_word: role.word.load().rung == rung,
             observation: (!in_parts).then(|| role.begin(rung, self.measure, now)),
             pace: clocks,
             first_content: None,
             ready: Amount::default(),
             window_ends: None,
-            judging: false,
+            judging: None,
+            rejected: false,
             booking: permits.booking.take(),
             permits: Some(permits),
             usage: None,
             came: Amount::default(),
+            reported: Reported::default(),
+            content: None,
             spent: None,
             adapted: Vec::new(),
             tailored,
@@ -487,7 +497,7 @@ impl Call {
         self.trail.steps.push(TrailStep::Attempt(AttemptRecord {
             index,
             rung,
-            model: model.clone(),
+            model,
             kind,
             started: self.since(now),
             first_token: None,
@@ -498,15 +508,7 @@ impl Call {
             cost: None,
         }));
         self.adapted(index, &self.attempts[index].tailored.clone().notes);
-        self.tell(
-            now,
-            EventKind::AttemptStarted {
-                attempt: index,
-                rung,
-                model,
-                kind,
-            },
-        );
+        self.tell_attempt(index, now);
         self.steps.push_back(Step::Ask {
             attempt: index,
             rung,
@@ -542,6 +544,7 @@ impl Call {
     pub(crate) fn content(&mut self, index: usize, event: &StreamEvent, now: Instant) {
         let attempt = &mut self.attempts[index];
         attempt.came.add(event);
+        attempt.reported.chunks += 1;
         if let Some(pace) = attempt.pace.as_mut() {
             pace.content(text_bytes(event), now);
         }
@@ -614,7 +617,7 @@ impl Call {
                 // A caller's very short deadline says nothing about the model's health, and a
                 // validator's time nothing at all.
                 let age = now.saturating_duration_since(self.attempts[index].started);
-                let counts = age >= t95 && !self.attempts[index].judging;
+                let counts = age >= t95 && self.attempts[index].judging.is_none();
                 self.stop_attempt(index, &failure, counts, now);
                 self.close(index, None);
             }

@@ -1,5 +1,6 @@
 //! Going on with a stream that broke after its commit: who goes on, and from where.
 
+use super::reported::End;
 use super::{Call, Step};
 use crate::amount::Amount;
 use crate::joint::Joint;
@@ -173,7 +174,13 @@ impl Call {
         self.tell_interrupted(from, &told, None, now);
         self.price(index, meta);
         self.account_answer(meta, false, now);
-        self.end("error", Some(meta.clone()), Some(told.class), now);
+        let end = End {
+            outcome: "error",
+            meta: Some(meta.clone()),
+            class: Some(told.class),
+            error: Some(told.class.as_str()),
+        };
+        self.end(end, now);
         Err(told)
     }
 
@@ -283,6 +290,7 @@ impl Call {
             return;
         };
         resume.joint = None;
+        self.answering = Some(index);
         let (from, prefilled) = (resume.from, resume.given > 0);
         let broken = resume.broken.clone();
         let rung = self.attempts[index].rung;

@@ -23,7 +23,7 @@ impl Call {
     ) -> Judged {
         self.measured(index, now);
         let attempt = &mut self.attempts[index];
-        attempt.judging = true;
+        attempt.judging = Some(now);
         attempt.pace = None;
         attempt.window_ends = None;
         Judged::new(
@@ -43,6 +43,7 @@ impl Call {
         text: &str,
         now: Instant,
     ) -> bool {
+        self.tell_judged(index, &judgement, now);
         match judgement {
             Judgement::Valid => true,
             Judgement::Invalid {
@@ -62,6 +63,26 @@ impl Call {
             }
             Judgement::None { validator, why } => self.unjudged(index, &validator, &why, now),
         }
+    }
+
+    fn tell_judged(&self, index: usize, judgement: &Judgement, now: Instant) {
+        let attempt = &self.attempts[index];
+        let (verdict, gate) = match judgement {
+            Judgement::Valid => ("valid", None),
+            Judgement::Invalid { validator, .. } => ("invalid", Some(validator.clone())),
+            Judgement::None { validator, .. } => ("none", Some(validator.clone())),
+        };
+        self.tell(
+            now,
+            EventKind::AnswerJudged {
+                role: self.role.name.clone(),
+                attempt: index,
+                model: self.role.rungs[attempt.rung].model.id.clone(),
+                duration: now.saturating_duration_since(attempt.judging.unwrap_or(now)),
+                verdict,
+                gate,
+            },
+        );
     }
 
     fn unjudged(
@@ -103,7 +124,8 @@ impl Call {
     }
 
     /// An answer that the caller is not given for what is in it, or is not.
-    pub(crate) fn quality_rejected(&self, index: usize, gate: Arc<str>, now: Instant) {
+    pub(crate) fn quality_rejected(&mut self, index: usize, gate: Arc<str>, now: Instant) {
+        self.attempts[index].rejected = true;
         let rung = self.attempts[index].rung;
         self.tell(
             now,

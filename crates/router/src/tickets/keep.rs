@@ -83,6 +83,7 @@ impl Keep {
                         ticket: accepted.ticket.clone(),
                         role: self.role.name.clone(),
                         state: accepted.state,
+                        request_id: self.context.request_id.clone(),
                         attempts: 0,
                         why: Some(why),
                     });
@@ -95,6 +96,7 @@ impl Keep {
                     },
                     retry_after: Some(wait.max(error.retry_after.unwrap_or_default())),
                     trail: error.trail,
+                    trace: error.trace,
                 }
             }
             Err(refused) => {

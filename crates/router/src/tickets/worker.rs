@@ -184,6 +184,7 @@ struct Task {
     /// Whether it is the last.
     is_last: bool,
     request: evenkeel_core::ChatRequest,
+    request_id: Option<Arc<str>>,
     context: CallContext,
 }
 
@@ -200,6 +201,7 @@ impl Task {
             ticket: ticket.id,
             attempt,
             request: ticket.request,
+            request_id: ticket.context.request_id.clone(),
             context: ticket.context,
         }
     }
@@ -224,11 +226,13 @@ impl Task {
                 Some(cause.word)
             }
         };
+        let request_id = self.request_id.take();
         if let Some(state) = self.record(outcome).await {
             let kind = EventKind::TicketChanged {
                 ticket: self.ticket.clone(),
                 role: self.role.name.clone(),
                 state,
+                request_id,
                 attempts: self.attempt,
                 why,
             };

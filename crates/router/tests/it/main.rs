@@ -32,6 +32,7 @@ mod substitution;
 mod tailoring;
 mod tape;
 mod tickets;
+mod told;
 mod trace;
 mod validators;
 mod workflows;

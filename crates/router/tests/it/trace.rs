@@ -103,9 +103,15 @@ async fn an_hour_of_production_traffic_raises_no_false_substitution() {
     let hedges = world
         .memory
         .count(|k| matches!(k, EventKind::HedgeStarted { .. }));
-    let won = world
-        .memory
-        .count(|k| matches!(k, EventKind::HedgeWon { .. }));
+    let won = world.memory.count(|k| {
+        matches!(
+            k,
+            EventKind::HedgeEnded {
+                result: evenkeel_core::HedgeResult::Won,
+                ..
+            }
+        )
+    });
     let calls = world.stats(0).started + world.stats(1).started;
     println!("{total} requests, p99 {p99:?}: {hedges} hedges, {won} won, {calls} upstream calls");
     assert_eq!(world.memory.substitutions(), []);

@@ -214,6 +214,7 @@ impl History {
                 rung,
                 model,
                 kind,
+                ..
             } => {
                 assert_eq!(*model, model_id(*rung));
                 assert_eq!(

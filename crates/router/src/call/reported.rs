@@ -1,0 +1,141 @@
+//! What observers are told of a call and its attempts beside what happens to them.
+
+use super::Call;
+use evenkeel_core::{
+    Asked, AttemptKind, ChatResponse, Class, EventKind, Finish, Meta, Route, Trail,
+};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How a call ended, to be told.
+pub(super) struct End {
+    /// `ok`, `error` or `cancelled`.
+    pub(super) outcome: &'static str,
+    /// Meta of the answer, where there is one.
+    pub(super) meta: Option<Meta>,
+    /// The class of the failure given to the caller.
+    pub(super) class: Option<Class>,
+    /// What the caller is given for an error.
+    pub(super) error: Option<&'static str>,
+}
+
+impl Call {
+    /// Tells that the call begins, and asks for its trace.
+    pub(super) fn tell_start(&mut self, now: Instant) {
+        let context = &self.context;
+        self.tell(
+            now,
+            EventKind::CallStarted {
+                role: self.role.name.clone(),
+                task: context.task.clone(),
+                request_id: context.request_id.clone(),
+                workflow: context.workflow.clone(),
+                session: context.session.clone(),
+                caller: context.caller.clone(),
+                primary: self.role.rungs[0].model.id.clone(),
+                deadline: self.clocks.deadline,
+                streams: self.mode == super::Mode::Stream,
+                policy: self.role.stamp.clone(),
+                trace: context.trace.clone(),
+            },
+        );
+        self.trace = self.role.around.call_trace(self.id);
+    }
+
+    /// Tells that an attempt begins.
+    pub(super) fn tell_attempt(&self, index: usize, now: Instant) {
+        let attempt = &self.attempts[index];
+        let (kind, request) = (attempt.kind, &attempt.tailored.request);
+        let model = &self.role.rungs[attempt.rung].model;
+        let after = self.last_failure.as_ref().map(|failure| failure.class);
+        self.tell(
+            now,
+            EventKind::AttemptStarted {
+                role: self.role.name.clone(),
+                attempt: index,
+                rung: attempt.rung,
+                model: model.id.clone(),
+                kind,
+                after: after.filter(|_| kind == AttemptKind::Retry),
+                server: model.provider.server.clone(),
+                streams: self.streaming,
+                asked: Asked::of(request),
+                breaker: model.breaker.state(now).as_str(),
+                content: self.role.around.wants_content.then(|| request.clone()),
+            },
+        );
+    }
+
+    /// Tells how the call ended.
+    pub(super) fn tell_end(&self, end: End, trail: Arc<Trail>, now: Instant) {
+        let End {
+            outcome,
+            meta,
+            class,
+            error,
+        } = end;
+        let (route, reason) = match &meta {
+            Some(meta) => (meta.route, meta.fallback_reason),
+            None if outcome == "cancelled" => (Route::None, Some(Class::Cancelled.as_str())),
+            None => (Route::None, error),
+        };
+        let answering = self.answering.map(|index| &self.attempts[index]);
+        let variant = answering.and_then(|attempt| attempt.tailored.variant.as_deref());
+        let is_degraded = meta.as_ref().is_some_and(|meta| meta.degraded);
+        let context = &self.context;
+        self.tell(
+            now,
+            EventKind::CallEnded {
+                role: self.role.name.clone(),
+                task: context.task.clone(),
+                request_id: context.request_id.clone(),
+                workflow: context.workflow.clone(),
+                caller: context.caller.clone(),
+                primary: self.role.rungs[0].model.id.clone(),
+                policy: self.role.stamp.clone(),
+                outcome,
+                meta,
+                route,
+                reason,
+                class,
+                error,
+                prompt_variant: variant.filter(|_| self.role.around.is_heard).map(Arc::from),
+                reported: answering.map(|a| a.reported.clone()).unwrap_or_default(),
+                depth: context
+                    .degradation
+                    .depth()
+                    .saturating_add(u8::from(is_degraded)),
+                duration: self.since(now),
+                trail,
+                trace: self.trace.clone(),
+            },
+        );
+    }
+
+    /// What a stream says of itself before its content.
+    pub(crate) fn began(&mut self, index: usize, id: &str, model: &str) {
+        if self.role.around.is_heard {
+            let known = |text: &str| (!text.is_empty()).then(|| Arc::from(text));
+            let reported = &mut self.attempts[index].reported;
+            reported.id = known(id);
+            reported.model = known(model);
+        }
+    }
+
+    /// Why the answer of an attempt ended.
+    pub(crate) fn finished(&mut self, index: usize, finish: Finish) {
+        self.attempts[index].reported.finish = Some(finish);
+    }
+
+    /// The whole answer of an attempt, for observers that want content.
+    pub(crate) fn said(&mut self, index: usize, answer: &ChatResponse) {
+        if self.role.around.wants_content {
+            self.attempts[index].content = Some(Arc::new(answer.clone()));
+        }
+    }
+
+    /// Whether a committed stream is to be added up.
+    pub(crate) fn adds_up(&self) -> bool {
+        self.is_shadowed() || self.role.around.wants_content
+    }
+}
