@@ -516,6 +516,16 @@ fn call_event(event: &Event) {
             error.type = class.map(Class::as_str),
             http.response.status_code = status,
         ),
+        EventKind::HedgeStarted { .. } | EventKind::HedgeEnded { .. } => hedge_event(event),
+        EventKind::CallEnded { .. } => call_ended(event),
+        _ => quality_event(event),
+    }
+}
+
+/// Attempts beside others.
+fn hedge_event(event: &Event) {
+    let call = event.call.map(display);
+    match &event.kind {
         EventKind::HedgeStarted {
             role,
             from,
@@ -559,8 +569,7 @@ fn call_event(event: &Event) {
             model.fallback = %to_model,
             result = result.as_str(),
         ),
-        EventKind::CallEnded { .. } => call_ended(event),
-        _ => quality_event(event),
+        _ => {}
     }
 }
 

@@ -64,8 +64,6 @@ pub(super) struct Attempt {
     pub(super) hedge_of: Option<usize>,
     /// The hedge that it is, or goes on for, of those that the call has begun.
     pub(super) race: Option<usize>,
-    /// It was told that no hedge could start.
-    pub(super) hedge_refused: bool,
     /// Whether the role's word named this rung when the attempt began.
     pub(super) by_word: bool,
     pub(super) observation: Option<Observation>,

@@ -105,6 +105,8 @@ pub(crate) struct Call {
     hedges: usize,
     /// Hedges that are under way.
     races: Vec<race::Race>,
+    /// Attempts of which it was told that no hedge could start beside them.
+    unhedged: Vec<usize>,
     /// Same-rung retries made, by rung.
     retries: Vec<u32>,
     /// Where its shadow goes, if it is to have one.
@@ -181,6 +183,7 @@ impl Call {
             steps: VecDeque::new(),
             hedges: 0,
             races: Vec::new(),
+            unhedged: Vec::new(),
             retries: vec![0; role.rungs.len()],
             shadow,
             winner: None,
@@ -471,7 +474,6 @@ impl Call {
             asks_again_at_end: None,
             hedge_of: repeats.and_then(|r| r.hedge_of),
             race: repeats.and_then(|r| r.race),
-            hedge_refused: false,
             by_word: role.word.load().rung == rung,
             observation: (!in_parts).then(|| role.begin(rung, self.measure, now)),
             pace: clocks,

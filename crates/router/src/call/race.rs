@@ -71,8 +71,9 @@ impl Call {
             _ => None,
         };
         if let Some(to) = to
-            && !std::mem::replace(&mut self.attempts[index].hedge_refused, true)
+            && !self.unhedged.contains(&index)
         {
+            self.unhedged.push(index);
             let patience = self.patience_of(index);
             let race = Race { from, to, patience };
             self.tell_race(race, HedgeResult::Refused, now);
