@@ -9,7 +9,8 @@ const ROLE: &str = "[agent_roles.agent]\np95_threshold_ms = 1000\np99_threshold_
                     [providers.north]\ndialect = \"simulated\"\n";
 
 fn stamp(text: &str) -> Arc<PolicyStamp> {
-    load_text(text).unwrap().config.stamp.unwrap()
+    let loaded = load_text(text).expect("a configuration without faults");
+    loaded.config.stamp.expect("it was read from files")
 }
 
 #[test]
