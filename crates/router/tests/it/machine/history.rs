@@ -217,12 +217,9 @@ impl History {
                 ..
             } => {
                 assert_eq!(*model, model_id(*rung));
-                assert_eq!(
-                    self.calls[call?].attempts.len(),
-                    *attempt,
-                    "indices count up"
-                );
-                self.calls[call?].attempts.push(self.attempts.len());
+                let own = &mut self.calls[call?].attempts;
+                assert_eq!(own.len(), *attempt, "indices count up");
+                own.push(self.attempts.len());
                 self.attempts.push(Attempt {
                     call: call?,
                     rung: *rung,
