@@ -5,6 +5,7 @@ mod golden;
 mod hashes;
 mod measures;
 mod outcome;
+mod roster_file;
 mod run;
 mod scorers;
 mod statistics;
@@ -18,6 +19,10 @@ pub use golden::{Golden, GoldenError, GoldenFault, GoldenFaults, Item, Items, We
 pub use hashes::{ContentHasher, NOTHING, ToolsHasher, json_hash, prompt_hash};
 pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles, TagMeasures};
 pub use outcome::{Outcome, OutcomeKind};
+pub use roster_file::{
+    Left, QualifiedFallback, QualifiedRole, RosterFileError, RosterWritten, check_roster_file,
+    write_roster,
+};
 pub use run::{
     Ended, Halt, HttpValidators, Load, Manifest, OPEN_AT_MOST, Plan, Progress, Run, RunError,
     RunFolder, RunOptions, Seen, Silent, Stop,

@@ -1,10 +1,12 @@
 //! What the crate does, through its public API.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod banking;
 mod credits;
 mod datasets;
 mod gate;
 mod outcomes;
+mod roster_file;
 mod simulation;
 mod statistics;
 mod tally;
