@@ -93,13 +93,14 @@ impl Before {
             return Err(shape(path, ROLES, "expected a table of roles"));
         };
         let indent = indent_of(path, all.line, roles, &lines)?;
-        let (entry, lines) = match roles.get(role) {
-            Some(entry) => (Some(entry), lines_of(entry.line - 1, indent, &lines)),
-            None => {
+        let entry = roles.get(role);
+        let lines = entry.map_or_else(
+            || {
                 let end = lines_of(all.line - 1, spaces(lines[all.line - 1]), &lines).end;
-                (None, end..end)
-            }
-        };
+                end..end
+            },
+            |entry| lines_of(entry.line - 1, indent, &lines),
+        );
         let (old, kept) = match entry.map(|entry| &entry.node.value) {
             None | Some(Value::Null) => (OldRole::default(), Kept::default()),
             Some(Value::Table(table)) => read_role(path, role, table)?,
