@@ -309,6 +309,21 @@ impl<'a, 'f> TableReader<'a, 'f> {
         tables
     }
 
+    /// The finite numbers below `key`, each with its key, in the order of lines.
+    pub fn named_numbers(&mut self, key: &'static str) -> Vec<(&'a str, f64)> {
+        let Some(scope) = self.table(key) else {
+            return Vec::new();
+        };
+        let mut numbers = Vec::with_capacity(scope.table.entries.len());
+        for entry in &scope.table.entries {
+            let place = scope.place.below(&entry.key, entry.line);
+            if let Some(number) = self.finite(&entry.node, &place) {
+                numbers.push((entry.key.as_str(), number));
+            }
+        }
+        numbers
+    }
+
     /// The strings below `key`, each with its key, in the order of lines; `None` where
     /// there is no table.
     pub fn named_texts(&mut self, key: &'static str) -> Option<Vec<(&'a str, Item<'a>)>> {

@@ -5,6 +5,7 @@ mod golden;
 mod hashes;
 mod measures;
 mod outcome;
+mod ranking;
 mod roster_file;
 mod run;
 mod scorers;
@@ -19,6 +20,7 @@ pub use golden::{Golden, GoldenError, GoldenFault, GoldenFaults, Item, Items, We
 pub use hashes::{ContentHasher, NOTHING, ToolsHasher, json_hash, prompt_hash};
 pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles, TagMeasures};
 pub use outcome::{Outcome, OutcomeKind};
+pub use ranking::{Rank, RoleVerdict};
 pub use roster_file::{
     Left, QualifiedFallback, QualifiedRole, RosterFileError, RosterWritten, check_roster_file,
     write_roster,

@@ -113,6 +113,17 @@ impl RolePolicy {
 
     fn share_faults(&self, faults: &mut Faults) {
         faults.share("quality_budget", self.quality_budget);
+        for (tag, budget) in &self.quality_budget_by_tag {
+            if !(0.0..=1.0).contains(budget) {
+                let message = format!("of `{tag}` is {budget}, expected 0 to 1");
+                faults.add("quality_budget_by_tag", message);
+            }
+        }
+        self.ranking.faults(faults);
+        if self.min_context_window == Some(0) {
+            let message = "is 0, expected 1 or more; leave it out for the primary's window";
+            faults.add("min_context_window", message.to_owned());
+        }
         faults.share("min_capability_score", self.min_capability_score);
         self.complexity.faults(faults);
         faults.share("simplify_below", self.simplify_below);
@@ -392,6 +403,8 @@ mod tests {
         assert_eq!(fault(|p| p.confidence = 0.0), None);
         assert_eq!(fault(|p| p.confidence = 1.0), Some("confidence"));
         assert_eq!(fault(|p| p.quality_budget = 1.0), None);
+        assert_eq!(fault(|p| p.ranking.latency = 0.0), None);
+        assert_eq!(fault(|p| p.min_context_window = Some(1)), None);
         assert_eq!(fault(|p| p.cost_ceiling_usd = Some(0.001)), None);
         assert_eq!(
             fault(|p| p.cost_ceiling_usd = Some(0.0)),
@@ -439,6 +452,10 @@ mod tests {
             Some("cost_ceiling_usd")
         );
         assert_eq!(fault(|p| p.hedge.budget = f64::NAN), Some("hedge.budget"));
+        assert_eq!(
+            fault(|p| p.ranking.compliance = f64::INFINITY),
+            Some("ranking.compliance")
+        );
         assert_eq!(
             fault(|p| p.restore.growth = f64::NAN),
             Some("restore.growth")

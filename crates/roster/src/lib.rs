@@ -13,6 +13,7 @@ mod network;
 mod policy;
 mod price;
 mod provider;
+mod qualification;
 mod queue;
 mod rules;
 mod served;
@@ -37,6 +38,7 @@ pub use crate::policy::{
 pub use crate::provider::{
     ConnectionPolicy, Dialect, ProviderConfig, ReasoningControl, WireConfig,
 };
+pub use crate::qualification::RankingPolicy;
 pub use crate::queue::{OnExhausted, QueuePolicy};
 pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
 pub use crate::tickets::{TicketsConfig, WebhookConfig};

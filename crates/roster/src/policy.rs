@@ -7,6 +7,7 @@ use std::time::Duration;
 use evenkeel_core::{Clocks, ModelId};
 
 use crate::degraded::DegradedPolicy;
+use crate::qualification::RankingPolicy;
 use crate::queue::{OnExhausted, QueuePolicy};
 use crate::task::{ComplexityPolicy, TaskPolicy};
 use crate::validator::ValidatorConfig;
@@ -273,6 +274,14 @@ pub struct RolePolicy {
     pub signal: Signal,
     /// `quality_budget`: least share of the primary's score a fallback may have, 0 to 1.
     pub quality_budget: f64,
+    /// `quality_budget_by_tag`: the same over the items of a golden dataset that have a
+    /// tag, by tag, 0 to 1; a tag that is not named has no budget of its own.
+    pub quality_budget_by_tag: BTreeMap<String, f64>,
+    /// `ranking`.
+    pub ranking: RankingPolicy,
+    /// `min_context_window`: tokens that a fallback's window has to hold to qualify;
+    /// `None`: as many as the primary's.
+    pub min_context_window: Option<u64>,
     /// `min_capability_score`: rungs below are never used, 0 to 1.
     pub min_capability_score: f64,
     /// `complexity`: the capability that each declared complexity asks for.
@@ -355,6 +364,9 @@ impl RolePolicy {
             spike_detector: true,
             signal: Signal::Auto,
             quality_budget: 0.85,
+            quality_budget_by_tag: BTreeMap::new(),
+            ranking: RankingPolicy::default(),
+            min_context_window: None,
             min_capability_score: 0.0,
             complexity: ComplexityPolicy::default(),
             allow_pinned_roster: false,

@@ -62,6 +62,10 @@ pub enum CheckName {
     Provider,
     /// Not past its last day.
     EndOfLife,
+    /// Of a role: that a candidate qualifies.
+    Fallbacks,
+    /// Of a role: that the first fallback stands at another provider.
+    ProviderDiversity,
 }
 
 impl fmt::Display for CheckName {
@@ -75,6 +79,8 @@ impl fmt::Display for CheckName {
             Self::ContextWindow => "context_window",
             Self::Provider => "provider",
             Self::EndOfLife => "end_of_life",
+            Self::Fallbacks => "fallbacks",
+            Self::ProviderDiversity => "provider_diversity",
         })
     }
 }
@@ -135,7 +141,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub(super) const fn new(name: CheckName, unit: Unit) -> Self {
+    pub(crate) const fn new(name: CheckName, unit: Unit) -> Self {
         Self {
             name,
             verdict: Verdict::NotEnoughData,
@@ -177,7 +183,7 @@ impl Check {
         self
     }
 
-    pub(super) fn pass(self, words: String) -> Self {
+    pub(crate) fn pass(self, words: String) -> Self {
         self.end(Verdict::Pass, words)
     }
 
@@ -185,7 +191,7 @@ impl Check {
         self.end(Verdict::Warning, words.into())
     }
 
-    pub(super) fn fail(self, words: String) -> Self {
+    pub(crate) fn fail(self, words: String) -> Self {
         self.end(Verdict::Fail, words)
     }
 

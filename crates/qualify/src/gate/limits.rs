@@ -52,11 +52,11 @@ impl GateLimits {
         };
         Self {
             quality: policy.quality_budget,
-            quality_by_tag: BTreeMap::new(),
+            quality_by_tag: policy.quality_budget_by_tag.clone(),
             latency_kind,
             latency,
             schema_compliance: policy.min_schema_compliance,
-            context_window: None,
+            context_window: policy.min_context_window,
             allow_same_provider: policy.allow_same_provider,
         }
     }

@@ -14,7 +14,7 @@ pub use check::{Check, CheckName, Unit, Verdict};
 pub use limits::{GateLimits, LatencyKind, ModelFacts};
 pub use settle::MoreItems;
 
-use crate::CandidateMeasures;
+use crate::{CandidateMeasures, Rank};
 use settle::against;
 
 /// A candidate with what the gate says of it.
@@ -26,6 +26,9 @@ pub struct Judged {
     pub facts: ModelFacts,
     /// Every condition, in a fixed order.
     pub checks: Vec<Check>,
+    /// Where it stands among those that passed; of the primary and of one judged alone
+    /// there is none.
+    pub rank: Option<Rank>,
 }
 
 impl Judged {
@@ -43,6 +46,7 @@ pub fn judge_primary(measures: CandidateMeasures, facts: ModelFacts) -> Judged {
         measures,
         facts,
         checks,
+        rank: None,
     }
 }
 
@@ -64,6 +68,7 @@ pub fn judge(
         measures,
         facts,
         checks,
+        rank: None,
     }
 }
 

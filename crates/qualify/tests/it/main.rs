@@ -6,6 +6,7 @@ mod credits;
 mod datasets;
 mod gate;
 mod outcomes;
+mod ranking;
 mod roster_file;
 mod simulation;
 mod statistics;

@@ -6,6 +6,7 @@ mod guard;
 mod policy;
 mod preset;
 mod provider;
+mod qualification;
 mod queue;
 mod registry;
 mod roster;

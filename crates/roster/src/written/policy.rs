@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::degraded::read_degraded;
+use super::qualification::read_qualification;
 use super::queue::read_exhausted;
 use super::task::{FirstToken, WrittenTask, read_tasks};
 use super::validators::read_validators;
@@ -194,7 +195,7 @@ fn read_validation(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
 }
 
 fn read_roster_rules(table: &mut TableReader<'_, '_>, policy: &mut RolePolicy) {
-    assign(&mut policy.quality_budget, table.number("quality_budget"));
+    read_qualification(table, policy);
     assign(
         &mut policy.min_capability_score,
         table.number("min_capability_score"),

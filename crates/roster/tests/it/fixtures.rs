@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use evenkeel_core::Complexity;
 use evenkeel_roster::{
-    BuiltIn, Commit, Dialect, HttpValidatorConfig, Loaded, Signal, SourceFile, ValidatorConfig,
-    load,
+    BuiltIn, Commit, Dialect, HttpValidatorConfig, Loaded, RankingPolicy, Signal, SourceFile,
+    ValidatorConfig, load,
 };
 
 use crate::folder::{TODAY, env, files_in, fixture, load_text};
@@ -291,4 +291,40 @@ validators = [
         ValidatorConfig::Http(HttpValidatorConfig::new("https://h")),
     ];
     assert_eq!(of("own"), expected);
+}
+
+#[test]
+fn what_fallbacks_are_measured_against_is_read_on_top_of_the_defaults() {
+    let text = "=== evenkeel.toml
+providers = { a = { dialect = 'simulated' }, b = { dialect = 'simulated' } }
+=== policy.toml
+[defaults]
+evaluation_window_seconds = 10
+quality_budget_by_tag = { tools = 0.8, short = 0.9 }
+ranking = { quality = 2, compliance = 0 }
+[agent_roles.r]
+p95_threshold_ms = 1000
+p99_threshold_ms = 2000
+quality_budget_by_tag = { short = 0.7 }
+min_context_window = 32000
+ranking = { latency = 1 }
+=== roster.toml
+[agent_roles.r]
+primary = 'a/m'
+fallbacks = [{ model = 'b/m', quality_score = 0.9 }]
+";
+    let loaded = load_text(text).unwrap();
+    let policy = &loaded.config.roles["r"].policy;
+    let budgets: Vec<_> = policy.quality_budget_by_tag.iter().collect();
+    assert_eq!(
+        budgets,
+        [(&"short".to_owned(), &0.7), (&"tools".to_owned(), &0.8)]
+    );
+    let ranking = RankingPolicy {
+        quality: 2.0,
+        latency: 1.0,
+        compliance: 0.0,
+    };
+    assert_eq!(policy.ranking, ranking);
+    assert_eq!(policy.min_context_window, Some(32_000));
 }
