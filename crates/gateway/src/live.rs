@@ -90,6 +90,16 @@ pub struct Reloaded {
     pub warnings: Vec<String>,
 }
 
+impl Reloaded {
+    /// Warns in the log too.
+    fn add(&mut self, warnings: Vec<String>) {
+        for warning in &warnings {
+            tracing::warn!(event = "config_warning", "{warning}");
+        }
+        self.warnings.extend(warnings);
+    }
+}
+
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -164,8 +174,11 @@ impl Reloader {
         let read = read.map_err(|_| ReloadError::BrokenOff);
         let taken = read.and_then(|settings| self.take(live, settings?, &running, operator));
         match taken {
-            Ok((settings, reloaded)) => {
+            Ok((settings, mut reloaded)) => {
                 *running = settings;
+                if let Some(tickets) = &self.0.tickets {
+                    reloaded.add(tickets.strays(&self.0.router.roles()).await);
+                }
                 Ok(reloaded)
             }
             Err(error) => {
@@ -204,20 +217,18 @@ impl Reloader {
                 format!("role `{role}`: the model it was forced to is gone; it is forced no more")
             }))
             .collect();
-        for warning in &warnings {
-            tracing::warn!(event = "config_warning", "{warning}");
-        }
         tracing::info!(
             event = "config_reloaded",
             hash = settings.hash(),
             "the configuration is reloaded"
         );
         let hash = settings.hash().to_owned();
-        let reloaded = Reloaded {
+        let mut reloaded = Reloaded {
             hash,
             roles,
-            warnings,
+            warnings: Vec::new(),
         };
+        reloaded.add(warnings);
         Ok((settings, reloaded))
     }
 }

@@ -62,6 +62,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let background = TaskTracker::new();
     let end = CancellationToken::new();
     if let Some(tickets) = tickets.clone() {
+        for warning in tickets.strays(&router.roles()).await {
+            tracing::warn!(event = "config_warning", "{warning}");
+        }
         server = server.with_tickets(tickets.clone());
         let end = end.clone();
         background.spawn(async move { tickets.run(end).await });

@@ -134,6 +134,34 @@ impl Tickets {
         self.database.run(job).await
     }
 
+    /// Open tickets that nobody works on, because their role is none of `roles`: a
+    /// warning for each such role.
+    pub async fn strays(&self, roles: &[String]) -> Vec<String> {
+        let job = |desk: &mut database::Desk| {
+            let sql = "SELECT role, count(*) FROM tickets WHERE state IN ('queued', 'escalated')
+                 GROUP BY role ORDER BY role";
+            let mut query = desk.db.prepare(sql)?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<Vec<(String, i64)>, _>>()?)
+        };
+        match self.database.run(job).await {
+            Ok(open) => open
+                .into_iter()
+                .filter(|(role, _)| !roles.contains(role))
+                .map(|(role, count)| {
+                    format!(
+                        "role `{role}` is gone and has {count} open tickets: nobody works on them; \
+                         bring the role back, or answer or drop them at /admin/tickets"
+                    )
+                })
+                .collect(),
+            Err(error) => {
+                tracing::warn!(event = "ticket_store_failed", doing = "look for strays", %error);
+                Vec::new()
+            }
+        }
+    }
+
     /// The ticket of that id, if it is `caller`'s; of anybody's where that is none.
     pub(crate) async fn find(
         &self,

@@ -4,8 +4,8 @@ use super::{FILE, OpenError, Tickets};
 use crate::tickets::store::{Changed, Wish};
 use evenkeel_chaos::{Behaviour, Latency, Simulated};
 use evenkeel_core::{
-    CallContext, ChatRequest, ModelId, NoObserver, TicketCause, TicketDraft, TicketError, TicketId,
-    TicketOutcome, TicketState, TicketStore, Wanted,
+    CallContext, ChatRequest, ModelId, NoObserver, Ticket, TicketCause, TicketDraft, TicketError,
+    TicketId, TicketOutcome, TicketState, TicketStore, Wanted,
 };
 use evenkeel_roster::{Config, RoleConfig, RolePolicy, RungConfig, TicketsConfig, WebhookConfig};
 use evenkeel_router::Router;
@@ -81,9 +81,13 @@ async fn answer() -> TicketOutcome {
     }
 }
 
-async fn claimed(tickets: &Tickets) -> Vec<TicketId> {
+async fn due(tickets: &Tickets) -> Vec<Ticket> {
     let claimed = tickets.claim("planner", 100, Wanted::Due).await.unwrap();
-    claimed.tickets.into_iter().map(|t| t.id).collect()
+    claimed.tickets
+}
+
+async fn claimed(tickets: &Tickets) -> Vec<TicketId> {
+    due(tickets).await.into_iter().map(|t| t.id).collect()
 }
 
 async fn posts(tickets: &Tickets) -> Vec<String> {
@@ -139,6 +143,7 @@ async fn what_is_kept_outlives_the_store_and_claims_do_not() {
     let other = tickets.accept(draft("now")).await.unwrap().ticket;
     assert_eq!(claimed(&tickets).await, std::slice::from_ref(&other));
     assert!(claimed(&tickets).await.is_empty(), "it is given out once");
+    tickets.close();
     tickets.close();
     drop(tickets);
     let tickets = open(folder.path()).unwrap();
@@ -272,6 +277,74 @@ async fn an_end_that_was_kept_long_enough_is_deleted() {
     assert_eq!(tickets.delete_old().await.unwrap(), 1);
     assert_eq!(tickets.find(ended, None).await.unwrap(), None);
     assert!(tickets.find(open, None).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn open_tickets_of_a_role_that_is_gone_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let tickets = open(folder.path()).unwrap();
+    tickets.accept(draft("a")).await.unwrap();
+    tickets.accept(draft("b")).await.unwrap();
+    let roles = |name: &str| vec![name.to_owned()];
+    assert!(tickets.strays(&roles("planner")).await.is_empty());
+    let told = tickets.strays(&roles("writer")).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("`planner`") && told[0].contains("2 open"),
+        "{told:?}"
+    );
+    for id in claimed(&tickets).await {
+        tickets.record(&id, answer().await).await.unwrap();
+    }
+    assert!(tickets.strays(&roles("writer")).await.is_empty());
+}
+
+/// Ten days, ms.
+const TEN_DAYS: i64 = 10 * 24 * 3_600 * 1_000;
+
+/// A process began while the calendar clock was ten days ahead; the next begins when it
+/// has been set back.
+#[tokio::test]
+async fn a_clock_that_was_set_back_between_two_processes_keeps_nothing_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tickets = open(folder.path()).unwrap();
+    tickets.timeline.shift(TEN_DAYS);
+    let mut waits = draft("a");
+    waits.wait = Duration::from_secs(600);
+    let id = tickets.accept(waits).await.unwrap().ticket;
+    tickets.close();
+    drop(tickets);
+
+    let mut tickets = open(folder.path()).unwrap();
+    let first = due(&tickets).await;
+    assert_eq!(first.len(), 1, "due at once, not in ten days: {first:?}");
+    assert_eq!((&first[0].id, first[0].is_expired), (&id, false));
+    tickets.release(&id).await;
+    // Its age counts from now on: an hour, and not ten days and an hour.
+    tickets.timeline.shift(3_601 * 1_000);
+    assert!(due(&tickets).await[0].is_expired);
+}
+
+/// The time for which no process ran counts like any other, as far as the clock tells it.
+#[tokio::test]
+async fn a_clock_that_was_set_forward_gives_a_ticket_its_last_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let tickets = open(folder.path()).unwrap();
+    let id = tickets.accept(draft("a")).await.unwrap().ticket;
+    tickets.close();
+    drop(tickets);
+
+    let mut tickets = open(folder.path()).unwrap();
+    tickets.timeline.shift(TEN_DAYS);
+    let first = due(&tickets).await;
+    assert_eq!((&first[0].id, first[0].is_expired), (&id, true));
+    tickets.record(&id, answer().await).await.unwrap();
+    let found = tickets.find(id, None).await.unwrap().unwrap();
+    assert_eq!(
+        found.state,
+        TicketState::Answered,
+        "its last call may answer it"
+    );
 }
 
 /// What is done to a store.
