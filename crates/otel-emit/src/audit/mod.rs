@@ -1,0 +1,30 @@
+//! The audit log: which model answered which request, when and why.
+
+mod chain;
+mod id;
+mod kind;
+mod lines;
+mod query;
+mod record;
+mod sink;
+mod stored;
+mod time;
+mod verify;
+
+mod file;
+
+pub use self::chain::{Chain, Hash, InvalidHash, Sealed};
+pub use self::file::{AuditError, FileSink, FileSinkConfig, OnFailure, SyncPolicy, audit_files};
+pub use self::id::{AuditId, Text64, Text128};
+pub use self::kind::{KindCounts, RecordKind};
+pub use self::query::{AuditFilter, Row, query};
+pub use self::record::{
+    AuditAttempt, AuditBreaker, AuditDegradation, AuditDrill, AuditGap, AuditHedge, AuditLatency,
+    AuditModel, AuditOperator, AuditPolicy, AuditQuality, AuditTicket, AuditUsage, Record,
+};
+pub use self::sink::{AuditSink, AuditStatus, FailureKind};
+pub use self::stored::Stored;
+pub use self::time::{ExactMs, WallTime, WholeMs};
+pub use self::verify::{
+    Checkpoint, Fault, FaultKind, InvalidCheckpoint, Place, Start, Verdict, Verifier,
+};

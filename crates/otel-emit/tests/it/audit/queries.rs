@@ -1,0 +1,86 @@
+//! Which model answered which request, when and why.
+
+use super::fixture;
+use evenkeel_otel_emit::audit::{AuditFilter, RecordKind, Row, query};
+use std::io;
+
+fn found(filter: &AuditFilter) -> Vec<String> {
+    let mut kinds = Vec::new();
+    let example = fixture("audit-example.jsonl");
+    let unreadable = query(example.as_bytes(), filter, |line, record| {
+        assert_eq!(line.first(), Some(&b'{'));
+        let seq = record.seq;
+        kinds.push(format!("{seq} {}", record.text("kind").unwrap()));
+        Ok::<_, io::Error>(())
+    });
+    assert_eq!(unreadable.unwrap(), 0);
+    kinds
+}
+
+#[test]
+fn records_are_found_by_request_role_model_kind_and_time() {
+    let all = AuditFilter::default();
+    assert_eq!(found(&all).len(), 10);
+    let request = all.clone().of_request("req_01");
+    assert_eq!(found(&request), ["2 substitution", "3 answer"]);
+    assert_eq!(found(&all.clone().of_request("req_0")), [""; 0]);
+    let role = AuditFilter {
+        role: Some("planner".to_owned()),
+        kind: Some(RecordKind::Hedge),
+        ..all.clone()
+    };
+    assert_eq!(found(&role), ["0 hedge"]);
+    let model = |name: &str| AuditFilter {
+        model: Some(name.to_owned()),
+        ..AuditFilter::default()
+    };
+    let haiku = found(&model("claude-haiku-4-5"));
+    let expected = [
+        "0 hedge",
+        "2 substitution",
+        "3 answer",
+        "4 fallback",
+        "8 restoration",
+    ];
+    assert_eq!(haiku, expected);
+    assert_eq!(found(&model("claude")), [""; 0]);
+    let time = |text: &str| Some(text.parse().unwrap());
+    let noon = AuditFilter {
+        since: time("2026-11-29T12:00:00Z"),
+        until: time("2026-11-29T12:00:01.900Z"),
+        ..all
+    };
+    assert_eq!(found(&noon), ["1 latency_breach", "2 substitution"]);
+}
+
+#[test]
+fn a_long_or_odd_id_is_found_as_records_have_it() {
+    let long = "q".repeat(200);
+    let odd = r#"a "b" \c"#;
+    let mut chain = evenkeel_otel_emit::audit::Chain::new("gw", true);
+    for id in [long.as_str(), odd] {
+        let mut record = super::record(1);
+        record.request_id = Some(evenkeel_otel_emit::audit::Text64::new(id));
+        let line = chain.seal(record).unwrap().line;
+        let mut count = 0;
+        let filter = AuditFilter::default().of_request(id);
+        query(&line[..], &filter, |_, _| {
+            count += 1;
+            Ok::<_, io::Error>(())
+        })
+        .unwrap();
+        assert_eq!(count, 1, "{id}");
+    }
+}
+
+#[test]
+fn a_row_says_what_happened() {
+    let example = fixture("audit-example.jsonl");
+    let mut table = vec![Row::head()];
+    query(example.as_bytes(), &AuditFilter::default(), |_, record| {
+        table.push(Row(record).to_string());
+        Ok::<_, io::Error>(())
+    })
+    .unwrap();
+    insta::assert_snapshot!(table.join("\n"));
+}
