@@ -134,6 +134,12 @@ impl Settings {
         Some(self.folder.join(folder))
     }
 
+    /// The folder of the audit log, where one is written (`[audit]`).
+    pub fn audit_dir(&self) -> Option<PathBuf> {
+        let audit = self.config.audit.as_ref()?;
+        Some(self.state_dir()?.join(&audit.path))
+    }
+
     /// A router over the configured providers that tells `observer` what
     /// happens. Must be called in a tokio runtime, which the prober runs in.
     /// A configuration with roles that keep calls needs a place for them:

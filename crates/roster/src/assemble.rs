@@ -59,6 +59,7 @@ pub(crate) fn assemble(
             server: written.server.clone(),
             tickets: written.tickets.clone(),
             stamp: None,
+            audit: written.audit.clone(),
         },
         named,
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use evenkeel_core::{ModelId, PolicyStamp};
 use secrecy::SecretString;
 
+use crate::audit::AuditConfig;
 use crate::measured::Measured;
 use crate::model::ModelConfig;
 use crate::network::Network;
@@ -30,6 +31,8 @@ pub struct Config {
     pub tickets: TicketsConfig,
     /// Which configuration this is, where it was read from files.
     pub stamp: Option<Arc<PolicyStamp>>,
+    /// How the audit log is written; none: there is none.
+    pub audit: Option<AuditConfig>,
 }
 
 /// One role: its policy and its roster.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod assemble;
+mod audit;
 mod candidates;
 mod config;
 mod degraded;
@@ -23,6 +24,7 @@ mod tickets;
 mod validator;
 mod written;
 
+pub use crate::audit::{AuditConfig, Fsync, OnAuditFailure};
 pub use crate::candidates::{Candidates, CandidatesByRole};
 pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
 pub use crate::degraded::{DegradedPolicy, NoticeIn, OnDegradedInput};

@@ -1,5 +1,6 @@
 //! The command line. Usage errors end with 2, everything else that fails with 1.
 
+mod audit;
 mod check;
 mod explain;
 mod lines;
@@ -30,6 +31,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Says which model a request of a role would go to, and why no other.
     Explain(explain::ExplainArgs),
+    /// Verifies an audit log, or says who answered what, when and why.
+    Audit(audit::AuditArgs),
     /// Says how a running gateway is: who serves each role, and how well.
     Status(status::StatusArgs),
 }
@@ -42,6 +45,7 @@ impl Cli {
             Command::Serve(args) => runtime()?.block_on(Box::pin(serve::run(args))),
             Command::Check(args) => check::run(&args),
             Command::Explain(args) => runtime()?.block_on(explain::run(args)),
+            Command::Audit(args) => audit::run(args),
             Command::Status(args) => runtime()?.block_on(status::run(args)),
         }
     }

@@ -7,6 +7,7 @@
 
 mod admin;
 mod answers;
+mod audit;
 mod auth;
 mod bad_input;
 mod baggage;

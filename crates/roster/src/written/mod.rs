@@ -1,6 +1,7 @@
 //! The written form of each part of a configuration: which keys it has and what they mean.
 
 mod access;
+mod audit;
 mod degraded;
 mod guard;
 mod policy;
@@ -25,12 +26,14 @@ pub(crate) use self::registry::Registry;
 pub(crate) use self::roster::{WrittenFallback, WrittenRoster};
 pub(crate) use self::task::WrittenTask;
 
+use self::audit::read_audit;
 use self::policy::read_policy;
 use self::provider::read_providers;
 use self::registry::read_registry;
 use self::roster::read_roster;
 use self::server::read_server;
 use self::tickets::read_tickets;
+use crate::audit::AuditConfig;
 use crate::config::ServerConfig;
 use crate::tickets::TicketsConfig;
 use evenkeel_document::{Document, Findings, Part, Place, Scope, Table, TableReader};
@@ -50,6 +53,7 @@ pub(crate) struct Written<'a> {
     pub(crate) providers: BTreeMap<String, WrittenProvider>,
     pub(crate) server: ServerConfig,
     pub(crate) tickets: TicketsConfig,
+    pub(crate) audit: Option<AuditConfig>,
 }
 
 impl<'a> Written<'a> {
@@ -95,6 +99,14 @@ impl<'a> Written<'a> {
         self.shared.read(table, &[scope], true);
         self.server = table.within("server", read_server).unwrap_or_default();
         self.tickets = table.within("tickets", read_tickets).unwrap_or_default();
+        self.audit = table.within("audit", read_audit);
+        if self.audit.is_some() && self.server.state_dir.is_none() {
+            let message = "is to be written, and server.state_dir is not set".to_owned();
+            let how = "write e.g. `state_dir = \"state\"` into [server]".to_owned();
+            table
+                .findings
+                .error(&table.place("audit"), message, Some(how));
+        }
         self.providers = read_providers(table, scope, &self.shared);
         let other = |part| documents.iter().find(|d| d.part == part);
         if table.has("defaults") {

@@ -1,0 +1,112 @@
+//! `evenkeel audit`.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+const EXAMPLE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../fixtures/telemetry/audit-example.jsonl"
+);
+
+pub(super) async fn audit(args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.arg("audit").args(args).kill_on_drop(true);
+    let ended = timeout(Duration::from_secs(60), command.output()).await;
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = ended.unwrap().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A folder with the example, four records a file.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let example = std::fs::read_to_string(EXAMPLE).unwrap();
+    let lines: Vec<&str> = example.split_inclusive('\n').collect();
+    for (n, lines) in lines.chunks(4).enumerate() {
+        let name = format!("audit-{:012}.jsonl", n * 4);
+        std::fs::write(folder.path().join(name), lines.concat()).unwrap();
+    }
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn verify_ends_with_0_1_or_2() {
+    let (code, said, _) = audit(&["verify", EXAMPLE]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("10 records in 1 files: sound\n"), "{said}");
+    let folder = folder();
+    let (code, said, _) = audit(&["verify", text(folder.path()), "--json"]).await;
+    assert_eq!(code, Some(0));
+    let verdict: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(verdict["sound"], true);
+    assert_eq!(
+        (&verdict["files"], &verdict["records"]),
+        (&3.into(), &10.into())
+    );
+    assert_eq!(verdict["first"]["beginning"], true);
+    let last = format!("9:{}", verdict["last"]["hash"].as_str().unwrap());
+
+    std::fs::remove_file(folder.path().join("audit-000000000004.jsonl")).unwrap();
+    let (code, said, _) = audit(&["verify", text(folder.path())]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("records 4 to 7 are missing"), "{said}");
+    let late = folder.path().join("audit-000000000008.jsonl");
+    let (code, said, _) = audit(&["verify", text(&late), "--checkpoint", &last]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("begins with record 8"), "{said}");
+    let early = folder.path().join("audit-000000000000.jsonl");
+    let (code, said, _) = audit(&["verify", text(&early), "--checkpoint", &last]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("cut short"), "{said}");
+
+    let empty = tempfile::tempdir().unwrap();
+    for args in [
+        &["verify", "/nowhere/at/all"][..],
+        &["verify", text(empty.path())],
+        &["verify", "--config", text(empty.path())],
+        &["verify"],
+        &["verify", EXAMPLE, "--checkpoint", "9"],
+    ] {
+        let (code, said, error) = audit(args).await;
+        assert_eq!((code, said.as_str()), (Some(2), ""), "{args:?}: {error}");
+        assert!(!error.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn query_answers_as_a_table_or_as_json() {
+    let folder = folder();
+    let log = text(folder.path());
+    let (code, said, _) = audit(&["query", log, "--request", "req_01"]).await;
+    assert_eq!(code, Some(0));
+    let rows: Vec<&str> = said.lines().collect();
+    assert_eq!(rows.len(), 3, "{said}");
+    assert!(rows[0].starts_with("TIME") && rows[1].contains("substitution"));
+    assert!(rows[2].contains("claude-haiku-4-5, substitute, ok (latency_p95_breach)"));
+    let since = ["--since", "2026-11-29T12:20:00Z", "--format", "json"];
+    let (_, said, _) = audit(&[&["query", log], &since[..]].concat()).await;
+    let example = std::fs::read_to_string(EXAMPLE).unwrap();
+    let last_two: Vec<&str> = example.split_inclusive('\n').skip(8).collect();
+    assert_eq!(said, last_two.concat(), "lines as they stand in the log");
+    let planner = ["query", log, "--role", "planner", "--kind", "hedge"];
+    let (_, said, _) = audit(&planner).await;
+    assert!(said.lines().count() == 2 && said.contains("won"), "{said}");
+    let (code, _, error) = audit(&["query", log, "--kind", "hedges"]).await;
+    assert_eq!(code, Some(2));
+    assert!(error.contains("latency_breach"), "{error}");
+    let (code, _, error) = audit(&["query", log, "--since", "yesterday"]).await;
+    assert_eq!(code, Some(1));
+    assert!(error.contains("`yesterday` is no time"), "{error}");
+}

@@ -1,0 +1,3 @@
+//! The audit log of the gateway, and the commands that read it.
+
+mod command;
