@@ -33,14 +33,24 @@ struct Inner {
     records: VecDeque<Box<Record>>,
     /// Records taken out and not written yet.
     held: usize,
-    is_closed: bool,
-    has_ended: bool,
+    stage: Stage,
     is_writer_waiting: bool,
     failing: Option<(SystemTime, FailureKind)>,
     /// What was lost and not told of yet.
     gap: Option<AuditGap>,
     /// Whether the record that tells of it is not written yet.
     is_telling: bool,
+}
+
+/// How far it is with the queue's end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Open,
+    /// Nothing more is taken.
+    Closed,
+    /// And nothing more will be written.
+    Ended,
 }
 
 /// What the writer finds.
@@ -74,7 +84,7 @@ impl Queue {
     /// Adds a record, or counts it as lost where there is no room.
     pub(super) fn push(&self, record: Box<Record>) {
         let mut inner = self.inner();
-        if inner.is_closed || inner.records.len() + inner.held >= self.room {
+        if inner.stage != Stage::Open || inner.records.len() + inner.held >= self.room {
             self.lost.add(record.kind);
             let gap = inner.gap.get_or_insert_with(|| AuditGap {
                 since: record.time,
@@ -94,7 +104,7 @@ impl Queue {
     /// Takes all there is, at most `most`. Waits for something, at most so long.
     pub(super) fn take(&self, most: usize, wait: Option<Duration>) -> Taken {
         let mut inner = self.inner();
-        if inner.records.is_empty() && inner.gap.is_none() && !inner.is_closed {
+        if inner.records.is_empty() && inner.gap.is_none() && inner.stage == Stage::Open {
             inner.is_writer_waiting = true;
             inner = self.wait(inner, wait);
             inner.is_writer_waiting = false;
@@ -107,7 +117,7 @@ impl Queue {
         inner.is_telling = gap.is_some();
         Taken {
             gap,
-            is_closed: inner.is_closed && inner.records.is_empty(),
+            is_closed: inner.stage != Stage::Open && inner.records.is_empty(),
             records,
         }
     }
@@ -134,8 +144,8 @@ impl Queue {
         let inner = self.inner();
         let waited = self
             .filled
-            .wait_timeout_while(inner, wait, |inner| !inner.is_closed);
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
+            .wait_timeout_while(inner, wait, |inner| inner.stage == Stage::Open);
+        waited.unwrap_or_else(PoisonError::into_inner).0.stage != Stage::Open
     }
 
     /// What was taken out has been written.
@@ -170,8 +180,7 @@ impl Queue {
             self.lost.add(*kind);
         }
         inner.held = 0;
-        inner.is_closed = true;
-        inner.has_ended = true;
+        inner.stage = Stage::Ended;
         self.is_unsound.store(true, Ordering::Release);
         drop(inner);
         self.settled.notify_all();
@@ -194,21 +203,23 @@ impl Queue {
     /// has come, with everything written.
     pub(super) fn close(&self, limit: Duration) -> bool {
         let mut inner = self.inner();
-        inner.is_closed = true;
+        if inner.stage == Stage::Open {
+            inner.stage = Stage::Closed;
+        }
         self.filled.notify_one();
         let lost = self.lost.total();
         let waited = self
             .settled
-            .wait_timeout_while(inner, limit, |inner| !inner.has_ended);
+            .wait_timeout_while(inner, limit, |inner| inner.stage != Stage::Ended);
         let inner = waited.unwrap_or_else(PoisonError::into_inner).0;
-        inner.has_ended && self.lost.total() == lost
+        inner.stage == Stage::Ended && self.lost.total() == lost
     }
 
     /// Waits until nothing waits, at most so long; says whether it came to that.
     pub(super) fn flush(&self, limit: Duration) -> bool {
         let unsettled = |inner: &mut Inner| {
             let waits = !inner.records.is_empty() || inner.held > 0;
-            (waits || inner.gap.is_some() || inner.is_telling) && !inner.has_ended
+            (waits || inner.gap.is_some() || inner.is_telling) && inner.stage != Stage::Ended
         };
         let waited = self
             .settled
