@@ -66,7 +66,8 @@ fn a_checkpoint_finds_a_log_that_was_cut_short() {
         faults.iter().map(|f| f.kind).collect::<Vec<_>>()
     };
     assert_eq!(read(&example, checkpoint), []);
-    let cut: String = example.lines().take(9).map(|l| format!("{l}\n")).collect();
+    let lines: Vec<&str> = example.split_inclusive('\n').collect();
+    let cut = lines[..9].concat();
     assert!(faults(&[&cut]).is_empty(), "a chain alone does not tell");
     assert_eq!(read(&cut, checkpoint), [FaultKind::NotReached { seq: 9 }]);
     let other = Checkpoint {

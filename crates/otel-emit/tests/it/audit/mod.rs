@@ -65,7 +65,7 @@ pub(crate) fn write(config: &FileSinkConfig, numbers: impl IntoIterator<Item = u
 /// The files of a log, as texts.
 pub(crate) fn texts(folder: &Path) -> Vec<String> {
     let files = audit_files(folder).unwrap();
-    let texts = files.iter().map(|file| std::fs::read_to_string(file));
+    let texts = files.iter().map(std::fs::read_to_string);
     texts.map(Result::unwrap).collect()
 }
 
