@@ -8,6 +8,7 @@ use crate::tickets::Tickets;
 use crate::trust::Trust;
 use arc_swap::{ArcSwap, Guard};
 use evenkeel_core::{Clock, SystemClock};
+use evenkeel_otel_emit::audit::AuditSink;
 use evenkeel_roster::ServerConfig;
 use evenkeel_router::Router;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,8 @@ pub(crate) struct App {
     pub(crate) router: Router,
     /// None where no calls are kept.
     pub(crate) tickets: Option<Arc<Tickets>>,
+    /// None where no audit log is written.
+    pub(crate) audit: Option<Arc<dyn AuditSink>>,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
     served: ArcSwap<Served>,
@@ -61,6 +64,7 @@ impl App {
         Self {
             router,
             tickets: None,
+            audit: None,
             served: ArcSwap::from_pointee(Served::new(config)),
             live: OnceLock::new(),
             ids: RequestIds::new(fastrand::u64(..)),
@@ -87,6 +91,12 @@ impl App {
     /// When the server began, Unix seconds.
     pub(crate) fn started(&self) -> u64 {
         self.started
+    }
+
+    /// Whether new calls may begin: no, where none may go unrecorded and the audit log
+    /// cannot be written.
+    pub(crate) fn admits_calls(&self) -> bool {
+        self.audit.as_ref().is_none_or(|audit| audit.admits_calls())
     }
 
     /// From now on the server is not ready.

@@ -64,6 +64,10 @@ async fn answer(
         body::discard(body, headers).await;
         return Err(ApiError::invalid_client_key());
     };
+    if !app.admits_calls() {
+        body::discard(body, headers).await;
+        return Err(ApiError::audit_unavailable());
+    }
     let most = app.served().max_body_bytes;
     let body = body::read(body, headers, most, &app.limits).await?;
     let begun = now();

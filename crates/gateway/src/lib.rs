@@ -3,6 +3,7 @@
 mod admin;
 mod answer;
 mod app;
+mod audit;
 mod auth;
 mod body;
 mod chat;
@@ -24,6 +25,7 @@ mod tickets;
 mod trust;
 mod validator;
 
+pub use crate::audit::{audit_log, open_audit};
 pub use crate::limits::Limits;
 pub use crate::live::{ReloadError, Reloaded, Reloader};
 pub use crate::log::LogObserver;

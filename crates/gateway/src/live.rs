@@ -4,7 +4,7 @@ use crate::app::{App, Served};
 use crate::server::is_open;
 use evenkeel::{Replaced, RouterError, Settings, SettingsError};
 use evenkeel_core::{Clock, SystemClock};
-use evenkeel_roster::{AdminConfig, ServerConfig};
+use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(crate) struct Live {
     address: SocketAddr,
     /// What the files said of it when the server began.
     began: ServerConfig,
+    /// What they said of the audit log then.
+    audit: Option<AuditConfig>,
     /// Taken for a whole reload.
     running: tokio::sync::Mutex<Settings>,
     shown: Mutex<Shown>,
@@ -45,6 +47,7 @@ impl Live {
             path,
             address,
             began: settings.config().server.clone(),
+            audit: settings.config().audit.clone(),
             shown: Mutex::new(Shown {
                 hash: settings.hash().to_owned(),
                 loaded: SystemClock.now(),
@@ -213,6 +216,10 @@ impl Reloader {
         let warnings = settings.warnings().iter().map(ToString::to_string);
         let warnings: Vec<String> = warnings
             .chain(fixed(&live.began, server))
+            .chain(fixed_audit(
+                live.audit.as_ref(),
+                settings.config().audit.as_ref(),
+            ))
             .chain(roles.let_go.iter().map(|role| {
                 format!("role `{role}`: the model it was forced to is gone; it is forced no more")
             }))
@@ -258,6 +265,11 @@ fn fixed(old: &ServerConfig, new: &ServerConfig) -> Vec<String> {
         told.push(restart("server.admin.listen", before));
     }
     told
+}
+
+/// The audit log is written as it was begun.
+fn fixed_audit(old: Option<&AuditConfig>, new: Option<&AuditConfig>) -> Option<String> {
+    (old != new).then(|| "audit: stays as it is until the program is started anew".to_owned())
 }
 
 fn restart(key: &str, running: &str) -> String {

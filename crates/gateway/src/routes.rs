@@ -1,6 +1,7 @@
 //! The addresses the gateway answers on.
 
 use crate::app::App;
+use crate::audit;
 use crate::chat;
 use crate::error::ApiError;
 use crate::outcomes;
@@ -64,13 +65,25 @@ async fn health() -> Response<Body> {
     answer(&json!({ "status": "ok" }))
 }
 
-/// Ready until it drains; upstreams have no say in it, or one that fails would
+/// Ready until it drains, and while calls may begin; upstreams have no say in it, or one that fails would
 /// take the gateway out of service that stands in for it.
 async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
     if app.is_draining() {
         return ApiError::draining().into_response();
     }
-    answer(&json!({ "status": "ok" }))
+    let Some(audit) = &app.audit else {
+        return answer(&json!({ "status": "ok" }));
+    };
+    let detail = audit::detail(&audit.status());
+    if app.admits_calls() {
+        return answer(&json!({ "status": "ok", "audit": detail }));
+    }
+    let refusal = ApiError::audit_unavailable();
+    let mut body = refusal.body();
+    body["audit"] = detail;
+    let mut response = refusal.into_response();
+    *response.body_mut() = Body::from(body.to_string());
+    response
 }
 
 pub(crate) async fn no_such_path(uri: Uri) -> Response<Body> {

@@ -11,6 +11,7 @@ use crate::trust::Peer;
 use axum::body::Body;
 use bytes::Bytes;
 use evenkeel::Settings;
+use evenkeel_otel_emit::audit::AuditSink;
 use evenkeel_roster::ServerConfig;
 use evenkeel_router::Router;
 use http::{Request, Response};
@@ -123,6 +124,17 @@ impl Server {
     pub fn with_tickets(mut self, tickets: Arc<Tickets>) -> Self {
         let app = Arc::get_mut(&mut self.app);
         app.expect("nothing is served yet").tickets = Some(tickets);
+        self
+    }
+
+    /// Shows how the audit log is, and takes calls only while it does.
+    ///
+    /// # Panics
+    /// Never: nobody has what it serves before it runs.
+    #[must_use]
+    pub fn with_audit(mut self, audit: Arc<dyn AuditSink>) -> Self {
+        let app = Arc::get_mut(&mut self.app);
+        app.expect("nothing is served yet").audit = Some(audit);
         self
     }
 

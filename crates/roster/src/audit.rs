@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::faults::{Fault, Faults};
 
 /// How the audit log is written (`[audit]`).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditConfig {
     /// `path`: the folder of its files; a relative one counts from `server.state_dir`.
     pub path: PathBuf,

@@ -20,7 +20,7 @@ use axum::response::Response;
 use std::sync::Arc;
 
 /// What events call whoever acts with the token.
-const ADMIN: &str = "admin";
+pub(crate) const ADMIN: &str = "admin";
 
 /// All of them, behind the token.
 pub(crate) fn routes(app: Arc<App>) -> Router {

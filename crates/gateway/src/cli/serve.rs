@@ -4,7 +4,10 @@ use super::lines;
 use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
-use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets};
+use evenkeel_gateway::{
+    HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets, audit_log, open_audit,
+};
+use evenkeel_otel_emit::audit::FileSink;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,7 +29,8 @@ pub(crate) struct ServeArgs {
     log_format: lines::Format,
 }
 
-/// How long the last pairs of shadowed calls may take to be written.
+/// How long the last pairs of shadowed calls may take to be written, and the last records
+/// of the audit log.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
@@ -41,6 +45,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(event = "config_warning", "{warning}");
     }
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(LogObserver::new())];
+    let audit = open_audit(&settings, &instance())?;
+    if let Some(audit) = &audit {
+        observers.push(Arc::new(audit_log(&settings, audit.clone())));
+    }
     let mut writers = JoinSet::new();
     if let Some(folder) = settings.state_dir() {
         let (shadows, writer) = ShadowLog::new(folder.join("shadow"));
@@ -59,6 +67,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let router = builder.build()?;
     let mut server = Server::bind(&settings.config().server, router.clone(), Limits::default())?
         .reading(args.config, settings);
+    if let Some(audit) = &audit {
+        server = server.with_audit(audit.clone());
+    }
     let background = TaskTracker::new();
     let end = CancellationToken::new();
     if let Some(tickets) = tickets.clone() {
@@ -106,6 +117,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         () = server.run(stop.cancelled()) => {}
         () = twice => {
             tracing::warn!(event = "stopped", "stopped before the calls in flight were finished");
+            close_audit(audit).await;
             return Ok(ExitCode::FAILURE);
         }
         () = reloads => {}
@@ -121,8 +133,21 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // disk that hangs holds up no end.
     drop(router);
     let _ = tokio::time::timeout(LAST_WRITES, writers.join_next()).await;
+    close_audit(audit).await;
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// A name of this process that no other has.
+fn instance() -> String {
+    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+}
+
+/// Waits until the audit log has its last records. What it cannot write it tells itself.
+async fn close_audit(audit: Option<Arc<FileSink>>) {
+    if let Some(audit) = audit {
+        let _ = tokio::task::spawn_blocking(move || audit.close(LAST_WRITES)).await;
+    }
 }
 
 /// The tickets of the state folder, where there is one.

@@ -5,6 +5,9 @@ use evenkeel_core::{TicketError, TicketState};
 use http::StatusCode;
 use std::time::Duration;
 
+/// How soon the audit log may be written again: it is tried every two seconds.
+const AUDIT_RETRY: Duration = Duration::from_secs(2);
+
 impl ApiError {
     /// The request itself; `param` names the field.
     pub(crate) fn bad_request(
@@ -71,6 +74,17 @@ impl ApiError {
             param: Some(Box::from("x-evenkeel-off")),
             ..Self::new(StatusCode::FORBIDDEN, "pass_not_allowed", message)
         }
+    }
+
+    /// No call may go unrecorded, and the audit log cannot be written.
+    pub(crate) fn audit_unavailable() -> Self {
+        let mut error = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "audit_unavailable",
+            "no calls are taken while the audit log cannot be written",
+        );
+        error.set_retry_after(AUDIT_RETRY);
+        error
     }
 
     /// No such address.

@@ -4,6 +4,7 @@ use super::Tickets;
 use super::client::{failed, json, shown};
 use super::record::Record;
 use super::store::{Changed, Wish};
+use crate::admin::ADMIN;
 use crate::app::{App, unix_seconds};
 use crate::body;
 use crate::error::ApiError;
@@ -191,9 +192,18 @@ fn unusable(message: String) -> ApiError {
 }
 
 async fn change(app: &App, text: &str, wish: Wish) -> Result<Response<Body>, ApiError> {
+    let action = match &wish {
+        Wish::Retry => "retry_ticket",
+        Wish::Drop => "drop_ticket",
+        Wish::Answer(_) => "answer_ticket",
+    };
     let changed = tickets(app)?.change(id(text)?, None, wish).await;
     match changed.map_err(|fault| failed(&fault))? {
-        Changed::Done(record) => Ok(shown(StatusCode::OK, &record)),
+        Changed::Done(record) => {
+            let operator = app.router.operator(ADMIN);
+            operator.acted(action, record.id.as_str());
+            Ok(shown(StatusCode::OK, &record))
+        }
         Changed::Not(record) => Err(ApiError::ticket_closed(record.state)),
         Changed::Unknown => Err(ApiError::no_such_ticket()),
     }

@@ -1,9 +1,11 @@
 //! The audit log: which model answered which request, when and why.
 
+mod calls;
 mod chain;
 mod id;
 mod kind;
 mod lines;
+mod log;
 mod query;
 mod record;
 mod sink;
@@ -17,6 +19,7 @@ pub use self::chain::{Chain, Hash, InvalidHash, Sealed};
 pub use self::file::{AuditError, FileSink, FileSinkConfig, OnFailure, SyncPolicy, audit_files};
 pub use self::id::{AuditId, Text64, Text128};
 pub use self::kind::{KindCounts, RecordKind};
+pub use self::log::AuditLog;
 pub use self::query::{AuditFilter, Row, query};
 pub use self::record::{
     AuditAttempt, AuditBreaker, AuditDegradation, AuditDrill, AuditGap, AuditHedge, AuditLatency,

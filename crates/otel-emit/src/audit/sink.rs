@@ -25,7 +25,7 @@ pub trait AuditSink: Send + Sync + fmt::Debug {
 }
 
 /// How a sink is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditStatus {
     /// Since when it cannot write, and why; none while it can.
     pub failing: Option<(SystemTime, FailureKind)>,

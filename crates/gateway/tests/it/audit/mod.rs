@@ -1,3 +1,7 @@
 //! The audit log of the gateway, and the commands that read it.
 
 mod command;
+mod killed;
+mod process;
+mod refused;
+mod served;

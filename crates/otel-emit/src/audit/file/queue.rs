@@ -233,11 +233,11 @@ impl Queue {
         let lost = self.lost.total();
         AuditStatus {
             failing: inner.failing,
-            is_closed_on_failure: false,
             written: self.written.total(),
             write_failures: self.failed_writes.load(Ordering::Relaxed) + lost,
             lost,
             waiting: inner.records.len() + inner.held,
+            ..AuditStatus::default()
         }
     }
 }

@@ -4,8 +4,10 @@ mod damage;
 mod example;
 mod failing;
 mod files;
+mod observed;
 mod queries;
 mod records;
+mod world;
 
 use evenkeel_otel_emit::audit::{
     AuditPolicy, AuditSink as _, FileSink, FileSinkConfig, Hash, Record, RecordKind, Text64,
