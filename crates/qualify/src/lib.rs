@@ -3,12 +3,14 @@
 mod gate;
 mod golden;
 mod hashes;
+mod latencies;
 mod measures;
 mod outcome;
 mod ranking;
 mod roster_file;
 mod run;
 mod scorers;
+mod shadow;
 mod statistics;
 mod tally;
 
@@ -32,6 +34,9 @@ pub use run::{
 pub use scorers::{
     CommandLimits, Judge, JudgeError, ScoreDetail, Scored, Scorer, ScoringContext, ScoringError,
     score,
+};
+pub use shadow::{
+    ShadowComparison, ShadowCounts, ShadowOptions, ShadowReport, ShadowVerdict, compare_shadows,
 };
 pub use statistics::{Resampling, mean_interval, paired_difference, paired_ratio, share_interval};
 pub use tally::{ForeignOutcome, ItemAnswer, Tally, WorstItem, WorstItems};

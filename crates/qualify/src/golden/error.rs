@@ -32,17 +32,17 @@ pub enum GoldenError {
 }
 
 impl GoldenError {
-    pub(super) fn unreadable(path: &Path, source: io::Error) -> Self {
+    pub(crate) fn unreadable(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         Self::Unreadable { path, source }
     }
 }
 
-/// Everything that is wrong with a golden dataset. Shown, it is one line a fault:
+/// Everything that is wrong with a golden dataset, or with a file of shadow pairs. Shown, it is one line a fault:
 /// file, line, and what is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoldenFaults {
-    pub(super) path: PathBuf,
+    path: PathBuf,
     faults: Vec<GoldenFault>,
     more: usize,
 }
@@ -63,11 +63,19 @@ impl GoldenFaults {
         self.more
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// None yet, of `path`.
+    pub(crate) fn of(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }
 
-    pub(super) fn line(&mut self, line: usize, what: String) {
+    pub(crate) fn line(&mut self, line: usize, what: String) {
         self.add(Some(line), what);
     }
 

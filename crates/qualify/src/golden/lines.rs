@@ -23,6 +23,7 @@ pub(crate) struct Lines<R> {
     reader: R,
     number: usize,
     line: Vec<u8>,
+    is_cut: bool,
     hasher: ContentHasher,
 }
 
@@ -40,6 +41,7 @@ impl<R: BufRead> Lines<R> {
             reader,
             number: 0,
             line: Vec::new(),
+            is_cut: false,
             hasher: ContentHasher::new(),
         }
     }
@@ -60,6 +62,12 @@ impl<R: BufRead> Lines<R> {
                 return Ok(Some((self.number, Line::Text(&self.line))));
             }
         }
+    }
+
+    /// Whether the last line that was read has no end: it is being written, or was
+    /// cut off.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// SHA-256 of what was read, in hexadecimal.
@@ -96,6 +104,7 @@ impl<R: BufRead> Lines<R> {
             let is_last = read.is_empty();
             self.reader.consume(taken);
             if end.is_some() || is_last {
+                self.is_cut = end.is_none();
                 return Ok(Some(is_whole));
             }
         }

@@ -7,16 +7,19 @@ mod keys;
 mod lines;
 mod reader;
 mod request;
+mod shared;
 
 pub use error::{GoldenError, GoldenFault, GoldenFaults};
 pub use item::{Item, WeightedScorer};
 pub(crate) use keys::{Keys, brief, kind};
+pub(crate) use lines::Line;
 
 use crate::hashes::ToolsHasher;
 use crate::scorers::Needs;
-use lines::{Line, Lines};
+use lines::Lines;
 use reader::{ItemReader, Surroundings};
 use sha2::{Digest as _, Sha256};
+use shared::SharedScorers;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufReader;
@@ -35,6 +38,7 @@ pub struct Golden {
     tools_hash: String,
     roles: BTreeSet<Arc<str>>,
     needs: Needs,
+    shared: SharedScorers,
     surroundings: Arc<Surroundings>,
 }
 
@@ -51,7 +55,7 @@ impl Golden {
         let path = path.as_ref();
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let surroundings = Arc::new(Surroundings::new(folder));
-        let mut survey = Survey::new(&surroundings);
+        let mut survey = Survey::new(path, &surroundings);
         let mut lines = lines_of(path)?;
         while let Some((number, line)) =
             lines.next().map_err(|e| GoldenError::unreadable(path, e))?
@@ -64,7 +68,6 @@ impl Golden {
                 .dataset("holds no item: at least one line is needed");
         }
         if !survey.faults.is_empty() {
-            path.clone_into(&mut survey.faults.path);
             return Err(GoldenError::Faulty(survey.faults));
         }
         Ok(Self {
@@ -74,6 +77,7 @@ impl Golden {
             tools_hash: survey.tools.finish(),
             roles: survey.roles,
             needs: survey.needs,
+            shared: survey.shared,
             surroundings,
         })
     }
@@ -106,6 +110,13 @@ impl Golden {
     /// The roles that its scorers ask for a judgement.
     pub fn judges(&self) -> &BTreeSet<Arc<str>> {
         &self.needs.judges
+    }
+
+    /// The scorers that every item of `role` has, of those that need not know what
+    /// is expected: what any answer of the role can be scored by. Items that name
+    /// no role are of every role.
+    pub fn role_scorers(&self, role: &str) -> Vec<WeightedScorer> {
+        self.shared.of(role)
     }
 
     /// Whether a scorer of it runs an external command.
@@ -186,7 +197,7 @@ impl Iterator for Items<'_> {
     }
 }
 
-fn lines_of(path: &Path) -> Result<Lines<BufReader<File>>, GoldenError> {
+pub(crate) fn lines_of(path: &Path) -> Result<Lines<BufReader<File>>, GoldenError> {
     let file = File::open(path).map_err(|e| GoldenError::unreadable(path, e))?;
     Ok(Lines::new(BufReader::with_capacity(64 * 1024, file)))
 }
@@ -198,20 +209,22 @@ struct Survey<'s> {
     ids: HashMap<[u8; 16], usize>,
     roles: BTreeSet<Arc<str>>,
     needs: Needs,
+    shared: SharedScorers,
     tools: ToolsHasher,
     faults: GoldenFaults,
 }
 
 impl<'s> Survey<'s> {
-    fn new(surroundings: &'s Surroundings) -> Self {
+    fn new(path: &Path, surroundings: &'s Surroundings) -> Self {
         Self {
             surroundings,
             count: 0,
             ids: HashMap::new(),
             roles: BTreeSet::new(),
             needs: Needs::default(),
+            shared: SharedScorers::default(),
             tools: ToolsHasher::new(),
-            faults: GoldenFaults::default(),
+            faults: GoldenFaults::of(path),
         }
     }
 
@@ -227,6 +240,7 @@ impl<'s> Survey<'s> {
                 self.know_id(&item.id, number);
                 self.roles.extend(item.role.clone());
                 self.needs.take(&item);
+                self.shared.take(&item);
                 self.tools.tools(&item.request.tools);
                 self.tools.output(&item.request.output);
                 self.count += 1;

@@ -216,7 +216,7 @@ proptest::proptest! {
     #[test]
     fn no_bytes_are_too_odd(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
         let surroundings = Surroundings::new(PathBuf::new());
-        let mut survey = Survey::new(&surroundings);
+        let mut survey = Survey::new(Path::new("f"), &surroundings);
         let mut lines = Lines::new(&*bytes);
         while let Some((number, line)) = lines.next().unwrap() {
             survey.take(number, line);

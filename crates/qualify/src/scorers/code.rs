@@ -33,7 +33,7 @@ enum Grammar {
 
 /// The code in the answer parses: every fenced block of the language, else the
 /// blocks without one, else the whole text where there is no fence.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parses {
     grammar: Grammar,
     names: &'static [&'static str],

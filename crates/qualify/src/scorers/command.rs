@@ -1,7 +1,7 @@
 //! `command`: any program that reads the answer and prints a score.
 
-use super::{Answered, Expected, Grade, ScoringError};
-use crate::golden::{Item, Keys, brief};
+use super::{Answered, Asked, Expected, Grade, ScoringError};
+use crate::golden::{Keys, brief};
 use evenkeel_providers::wire::openai::{Options, encode_request};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ pub struct CommandLimits {
 }
 
 /// A program, without a shell between.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct External {
     argv: Vec<String>,
     folder: PathBuf,
@@ -55,13 +55,13 @@ impl External {
 
     pub(super) async fn grade(
         &self,
-        item: &Item,
+        asked: Asked<'_>,
         answer: &Answered<'_>,
         limits: &CommandLimits,
     ) -> Result<Grade, ScoringError> {
         let own = self.timeout.unwrap_or(limits.timeout);
         let timeout = own.min(limits.timeout);
-        let input = input(item, answer).to_string();
+        let input = input(asked, answer).to_string();
         let ran = tokio::time::timeout(timeout, self.run(input, limits)).await;
         let output = ran.map_err(|_| ScoringError::CommandTimeout {
             command: self.name(),
@@ -168,25 +168,25 @@ impl External {
     }
 }
 
-/// What a command reads: the item, and the answer.
-fn input(item: &Item, answer: &Answered<'_>) -> Value {
+/// What a command reads: the question, and the answer.
+fn input(asked: Asked<'_>, answer: &Answered<'_>) -> Value {
     let calls: Vec<Value> = answer
         .response
         .tool_calls()
         .map(|call| json!({"name": call.name, "arguments": call.arguments}))
         .collect();
-    let role = item.role.as_deref().unwrap_or_default();
-    let mut request = encode_request(&item.request, role, false, &Options::default()).body;
+    let role = asked.role.unwrap_or_default();
+    let mut request = encode_request(asked.request, role, false, &Options::default()).body;
     if let Some(body) = request.as_object_mut() {
-        // Its name is nothing that an item says.
+        // A role's name is no model's.
         body.shift_remove("model");
     }
     json!({
-        "id": &*item.id,
-        "role": item.role.as_deref(),
-        "tags": &*item.tags,
+        "id": asked.id,
+        "role": asked.role,
+        "tags": asked.tags,
         "request": request,
-        "expected": item.expected,
+        "expected": asked.expected,
         "answer": {
             "text": answer.text(),
             "tool_calls": calls,

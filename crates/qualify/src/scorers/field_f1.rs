@@ -38,7 +38,7 @@ impl FieldF1 {
 }
 
 /// F1 over the leaves of two documents.
-pub(super) fn field_f1(expected: &Value, found: &Value, unordered: bool) -> Grade {
+pub(crate) fn field_f1(expected: &Value, found: &Value, unordered: bool) -> Grade {
     let mut wanted = HashMap::new();
     let mut given = HashMap::new();
     let wanted_count = leaves(expected, String::new(), unordered, &mut wanted);

@@ -60,7 +60,7 @@ impl JudgeError {
 }
 
 /// Who judges, and by what.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Rubric {
     role: Arc<str>,
     text: String,
@@ -107,27 +107,64 @@ impl Rubric {
         &self.role
     }
 
+    /// The same rubric, for answers that there is no reference to.
+    pub(super) fn without_reference(&self) -> Self {
+        Self {
+            role: self.role.clone(),
+            text: self.text.clone(),
+            reference: None,
+        }
+    }
+
+    /// The scores of two answers that are read beside each other, in either order.
+    pub(super) async fn compare(
+        &self,
+        request: &ChatRequest,
+        answers: [&Answered<'_>; 2],
+        judge: &dyn Judge,
+    ) -> Result<(f64, f64), ScoringError> {
+        let [first, second] = answers.map(|answer| transcript::of_answer(answer.response));
+        let [one, other] = self.judged(request, &first, Some(&second), judge).await?;
+        // Both were asked for, and a verdict without either is none.
+        let second = [one.reference, other.reference].map(Option::unwrap_or_default);
+        let mean = |a, b| f64::midpoint(a, b) / BEST;
+        Ok((mean(one.answer, other.answer), mean(second[0], second[1])))
+    }
+
     pub(super) async fn grade(
         &self,
         request: &ChatRequest,
         answer: &Answered<'_>,
         judge: &dyn Judge,
     ) -> Result<Grade, ScoringError> {
-        let conversation = transcript::of_request(request);
         let answer = transcript::of_answer(answer.response);
         let reference = self.reference.as_deref();
-        let mut grades = Vec::with_capacity(2);
-        for order in [Order::AnswerFirst, Order::ReferenceFirst] {
-            let prompt = self.prompt(&conversation, &answer, reference, order);
+        let [one, other] = self.judged(request, &answer, reference, judge).await?;
+        Ok(joined(one, other))
+    }
+
+    /// Asks in both orders.
+    async fn judged(
+        &self,
+        request: &ChatRequest,
+        answer: &str,
+        reference: Option<&str>,
+        judge: &dyn Judge,
+    ) -> Result<[Grades; 2], ScoringError> {
+        let conversation = transcript::of_request(request);
+        let ask = async |order| {
+            let prompt = self.prompt(&conversation, answer, reference, order);
             let asked = judge.ask(&self.role, prompt).await;
             let said = asked.map_err(|source| ScoringError::Judge {
                 role: self.role.to_string(),
                 source,
             })?;
-            let read = read_grades(&said, reference.is_some(), order);
-            grades.push(read.ok_or_else(|| self.no_verdict(&said))?);
-        }
-        Ok(joined(grades[0], grades[1]))
+            read_grades(&said, reference.is_some(), order).ok_or_else(|| self.no_verdict(&said))
+        };
+        Ok([
+            ask(Order::AnswerFirst).await?,
+            ask(Order::ReferenceFirst).await?,
+        ])
     }
 
     fn no_verdict(&self, said: &str) -> ScoringError {

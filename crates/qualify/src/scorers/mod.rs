@@ -1,6 +1,7 @@
 //! Scorers: what an answer is worth, 0 to 1.
 
 mod answered;
+mod asked;
 mod choice;
 mod code;
 mod command;
@@ -24,12 +25,18 @@ mod tool_call;
 mod transcript;
 
 pub(crate) use answered::Answered;
+pub(crate) use asked::Asked;
 pub use command::CommandLimits;
 pub use error::ScoringError;
+pub(crate) use field_f1::field_f1;
 pub(crate) use form::Form;
 pub(crate) use grade::Grade;
 pub use judge::{Judge, JudgeError};
+pub(crate) use normal::text as normal_text;
+pub(crate) use scored::WeightedMean;
 pub use scored::{ScoreDetail, Scored, ScoringContext, score};
+pub(crate) use similarity::token_f1;
+pub(crate) use tool_call::Calls;
 
 use crate::golden::{Item, Keys};
 use evenkeel_core::{Tool, Value};
@@ -141,9 +148,51 @@ impl Scorer {
         matches!(&self.0, Kind::ToolCall(calls) if calls.wants_a_call())
     }
 
-    async fn grade(
+    /// The scorer for answers of which it is not known what is expected; none where
+    /// it needs to know.
+    pub(crate) fn without_expected(&self) -> Option<Self> {
+        Some(Self(match &self.0 {
+            Kind::Regex(pattern) if !pattern.needs_expected() => self.0.clone(),
+            Kind::Code(_) | Kind::Command(_) => self.0.clone(),
+            Kind::Judge(rubric) => Kind::Judge(Arc::new(rubric.without_reference())),
+            _ => return None,
+        }))
+    }
+
+    /// Whether both score any answer alike, of scorers [without what is
+    /// expected](Self::without_expected).
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Regex(a), Kind::Regex(b)) => a.is_same(b),
+            (Kind::Code(a), Kind::Code(b)) => a == b,
+            (Kind::Judge(a), Kind::Judge(b)) => a == b,
+            (Kind::Command(a), Kind::Command(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    /// The scores of two answers to the same question, the first one's first. A
+    /// judge reads both at once.
+    pub(crate) async fn compare(
         &self,
-        item: &Item,
+        asked: Asked<'_>,
+        answers: [&Answered<'_>; 2],
+        context: &ScoringContext,
+    ) -> Result<(f64, f64), ScoringError> {
+        if let Kind::Judge(rubric) = &self.0 {
+            let judge = context.judge.as_deref().ok_or(ScoringError::NoJudge)?;
+            return rubric.compare(asked.request, answers, judge).await;
+        }
+        let [first, second] = answers;
+        let first = self.grade(asked, first, context).await?;
+        let second = self.grade(asked, second, context).await?;
+        Ok((first.score, second.score))
+    }
+
+    /// The score of an answer.
+    pub(crate) async fn grade(
+        &self,
+        asked: Asked<'_>,
         answer: &Answered<'_>,
         context: &ScoringContext,
     ) -> Result<Grade, ScoringError> {
@@ -162,11 +211,11 @@ impl Scorer {
             Kind::Similarity(scorer) => scorer.grade(answer),
             Kind::Judge(rubric) => {
                 let judge = context.judge.as_deref().ok_or(ScoringError::NoJudge)?;
-                rubric.grade(&item.request, answer, judge).await?
+                rubric.grade(asked.request, answer, judge).await?
             }
             Kind::Command(command) => {
                 let limits = context.commands.as_ref().ok_or(ScoringError::NoCommands)?;
-                command.grade(item, answer, limits).await?
+                command.grade(asked, answer, limits).await?
             }
         })
     }

@@ -5,7 +5,7 @@ use unicode_normalization::UnicodeNormalization as _;
 /// The text in one form (NFKC), in lower case, without punctuation, words apart
 /// by one space. What changes a meaning stays: a sign before a number, the point
 /// in one, and symbols such as `%`, `$`, `+` and `#`.
-pub(super) fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     // Lower case may bring new compositions: once more into one form.
     let folded: String = text.nfkc().collect::<String>().to_lowercase();
     let folded: Vec<char> = folded.nfkc().collect();

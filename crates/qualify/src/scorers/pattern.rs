@@ -15,7 +15,7 @@ pub(super) struct Pattern {
     wanted: Wanted,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Wanted {
     Match,
     NoMatch,
@@ -64,6 +64,16 @@ impl Pattern {
             None => Wanted::Match,
         };
         Some(Self { regex, wanted })
+    }
+
+    /// Whether it compares what it takes with what is expected.
+    pub(super) fn needs_expected(&self) -> bool {
+        matches!(self.wanted, Wanted::Group { .. })
+    }
+
+    /// Whether both want the same, by how their patterns are written.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.regex.as_str() == other.regex.as_str() && self.wanted == other.wanted
     }
 
     pub(super) fn grade(&self, answer: &Answered<'_>) -> Grade {

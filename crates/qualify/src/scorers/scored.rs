@@ -1,6 +1,6 @@
 //! The score of an answer by all scorers of its item.
 
-use super::{Answered, CommandLimits, Judge, ScoringError};
+use super::{Answered, Asked, CommandLimits, Judge, ScoringError};
 use crate::golden::Item;
 use evenkeel_core::ChatResponse;
 use std::sync::Arc;
@@ -59,17 +59,20 @@ pub async fn score(
     answer: &ChatResponse,
     context: &ScoringContext,
 ) -> Result<Scored, ScoringError> {
+    let asked = Asked::of(item);
     let answered = Answered::new(answer);
+    let mut mean = WeightedMean::default();
     let mut details = Vec::with_capacity(item.scorers.len());
     for weighted in &item.scorers {
         let scorer = weighted.scorer.kind();
-        let grade = weighted.scorer.grade(item, &answered, context).await?;
+        let grade = weighted.scorer.grade(asked, &answered, context).await?;
         if !(0.0..=1.0).contains(&grade.score) {
             return Err(ScoringError::NoScore {
                 scorer: scorer.to_owned(),
                 seen: grade.score.to_string(),
             });
         }
+        mean.add(weighted.weight, grade.score);
         details.push(ScoreDetail {
             scorer,
             weight: weighted.weight,
@@ -77,7 +80,8 @@ pub async fn score(
             note: grade.note,
         });
     }
-    let score = weighted_mean(&details);
+    // An item has at least one scorer.
+    let score = mean.mean().unwrap_or_default();
     Ok(Scored {
         score,
         is_valid: item.form.check(&answered),
@@ -86,18 +90,31 @@ pub async fn score(
     })
 }
 
-/// Weights are taken relative to the largest, so that no sum overflows.
-fn weighted_mean(details: &[ScoreDetail]) -> f64 {
-    let largest = details.iter().map(|d| d.weight).fold(0.0, f64::max);
-    let (mut sum, mut whole) = (0.0, 0.0);
-    for detail in details {
-        let weight = detail.weight / largest;
-        sum += weight * detail.score;
-        whole += weight;
+/// A mean of scores by weights.
+#[derive(Debug, Default)]
+pub(crate) struct WeightedMean {
+    /// Of the weights so far; they are taken relative to it, so that no sum
+    /// overflows.
+    largest: f64,
+    sum: f64,
+    whole: f64,
+}
+
+impl WeightedMean {
+    /// Takes a score in; `weight` is finite and above 0.
+    pub(crate) fn add(&mut self, weight: f64, score: f64) {
+        if weight > self.largest {
+            let smaller = self.largest / weight;
+            self.sum *= smaller;
+            self.whole *= smaller;
+            self.largest = weight;
+        }
+        self.sum += weight / self.largest * score;
+        self.whole += weight / self.largest;
     }
-    if whole > 0.0 {
-        (sum / whole).clamp(0.0, 1.0)
-    } else {
-        0.0
+
+    /// The mean; none of nothing.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.whole > 0.0).then(|| (self.sum / self.whole).clamp(0.0, 1.0))
     }
 }

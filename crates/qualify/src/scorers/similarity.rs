@@ -87,7 +87,8 @@ impl Measure {
     }
 }
 
-fn token_f1(expected: &str, found: &str) -> f64 {
+/// F1 over the words of two texts in normal form.
+pub(crate) fn token_f1(expected: &str, found: &str) -> f64 {
     let mut left: HashMap<&str, usize> = HashMap::new();
     let mut wanted = 0;
     for word in expected.split(' ').filter(|w| !w.is_empty()) {

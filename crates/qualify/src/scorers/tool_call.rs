@@ -15,7 +15,7 @@ const MOST: usize = 64;
 /// Calls of tools. Where one is expected, the answer's first call counts; where a
 /// list is, the share of all expected and made that match.
 #[derive(Debug, Clone)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     expected: Vec<Call>,
     is_list: bool,
     ordered: bool,
@@ -74,12 +74,36 @@ impl Calls {
         })
     }
 
+    /// Expects what another answer called, in any order.
+    pub(crate) fn of<'c>(calls: impl Iterator<Item = &'c ToolCall>) -> Self {
+        let expected = calls.take(MOST).map(|call| {
+            let given = match arguments(call) {
+                Some(Value::Object(given)) => given,
+                _ => Map::new(),
+            };
+            let arguments = given.into_iter().map(|(name, value)| Argument {
+                name,
+                accepted: vec![value],
+                is_optional: false,
+            });
+            Call {
+                name: call.name.clone(),
+                arguments: arguments.collect(),
+            }
+        });
+        Self {
+            expected: expected.collect(),
+            is_list: true,
+            ordered: false,
+        }
+    }
+
     /// Whether a call is expected at all.
     pub(super) fn wants_a_call(&self) -> bool {
         !self.expected.is_empty()
     }
 
-    pub(super) fn grade(&self, answer: &Answered<'_>) -> Grade {
+    pub(crate) fn grade(&self, answer: &Answered<'_>) -> Grade {
         let made: Vec<&ToolCall> = answer.response.tool_calls().collect();
         match self.expected.as_slice() {
             [only] if !self.is_list => match made.first() {

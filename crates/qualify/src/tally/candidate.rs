@@ -2,16 +2,11 @@
 
 use super::ItemTally;
 use super::item::{parts, whole};
+use crate::latencies::Latencies;
 use crate::statistics::{Resampling, share_interval};
-use crate::{CandidateMeasures, LatencyMeasures, Outcome, OutcomeKind, Quantiles};
+use crate::{CandidateMeasures, Outcome, OutcomeKind};
 use evenkeel_core::{Class, ModelId, Usage};
-use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// The longest latency that is told apart, in microseconds: a day, which no
-/// deadline exceeds.
-const LONGEST_US: u64 = 86_400_000_000;
 
 /// One part of a dollar, as costs are added up in.
 const PICO: f64 = 1e12;
@@ -27,8 +22,7 @@ pub(super) struct CandidateTally {
     unmeasured: usize,
     refused: usize,
     errors: BTreeMap<Class, usize>,
-    total: Histogram<u32>,
-    first_token: Histogram<u32>,
+    latencies: Latencies,
     usage: Usage,
     /// None once a question took tokens whose price is not known.
     cost: Option<u128>,
@@ -44,8 +38,7 @@ impl CandidateTally {
             unmeasured: 0,
             refused: 0,
             errors: BTreeMap::new(),
-            total: histogram(),
-            first_token: histogram(),
+            latencies: Latencies::default(),
             usage: Usage::default(),
             cost: Some(0),
         }
@@ -79,10 +72,7 @@ impl CandidateTally {
     }
 
     fn time(&mut self, outcome: &Outcome) {
-        record(&mut self.total, outcome.total);
-        if let Some(first_token) = outcome.first_token {
-            record(&mut self.first_token, first_token);
-        }
+        self.latencies.record(outcome.total, outcome.first_token);
     }
 
     fn spend(&mut self, outcome: &Outcome) {
@@ -117,10 +107,7 @@ impl CandidateTally {
             ratio: None,
             compliance: share_interval(valid, checked, resampling),
             checked,
-            latency: LatencyMeasures {
-                total: quantiles(&self.total),
-                first_token: quantiles(&self.first_token),
-            },
+            latency: self.latencies.measures(),
             error_share: share(failed, self.scored),
             errors: self.errors.clone(),
             refusal_share: share(self.refused, self.scored),
@@ -129,31 +116,6 @@ impl CandidateTally {
             tags: BTreeMap::new(),
         }
     }
-}
-
-/// Three digits, growing as longer latencies come: 270 KB at a day, 60 at a second.
-fn histogram() -> Histogram<u32> {
-    let mut histogram = Histogram::new_with_bounds(1, 1_000_000, 3)
-        .expect("the bounds and the digits are those of the crate's own range");
-    histogram.auto(true);
-    histogram
-}
-
-/// A time of 0 counts as a microsecond, one above a day as a day.
-fn record(histogram: &mut Histogram<u32>, time: Duration) {
-    let time = u64::try_from(time.as_micros()).unwrap_or(LONGEST_US);
-    histogram
-        .record(time.clamp(1, LONGEST_US))
-        .expect("a histogram that grows takes a day");
-}
-
-fn quantiles(histogram: &Histogram<u32>) -> Option<Quantiles> {
-    let at = |q| Duration::from_micros(histogram.value_at_quantile(q));
-    (!histogram.is_empty()).then(|| Quantiles {
-        p50: at(0.50),
-        p95: at(0.95),
-        p99: at(0.99),
-    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of questions")]

@@ -8,6 +8,7 @@ mod gate;
 mod outcomes;
 mod ranking;
 mod roster_file;
+mod shadows;
 mod simulation;
 mod statistics;
 mod tally;
