@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, now};
 use crate::workspace::{self, Package};
-use crate::{deny, loom, tidy};
+use crate::{deny, loom, rules, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,6 +43,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "test",
         run: test,
+    },
+    Step {
+        name: "rules",
+        run: rules::run,
     },
     Step {
         name: "alone",
@@ -189,7 +193,7 @@ mod tests {
         let error = run(&args).unwrap_err().to_string();
         assert_eq!(
             error,
-            "no step `lint`; there are tidy, fmt, deny, clippy, docs, test, alone, loom"
+            "no step `lint`; there are tidy, fmt, deny, clippy, docs, test, rules, alone, loom"
         );
     }
 }

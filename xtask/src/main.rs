@@ -9,6 +9,7 @@ mod bench;
 mod ci;
 mod clients;
 mod deny;
+mod deploy;
 mod failover16;
 mod fidelity;
 mod gateway;
@@ -16,8 +17,10 @@ mod layers;
 mod loom;
 mod options;
 mod process;
+mod prometheus;
 mod python;
 mod real;
+mod rules;
 mod soak;
 mod tidy;
 mod workspace;
@@ -58,6 +61,10 @@ enum Task {
     Real(real::Args),
     /// Hundreds of streams for minutes while faults change every second; exit 1 when anything leaks
     Soak(soak::Args),
+    /// Alert rules and dashboard: every metric they ask for exists, and promtool takes them
+    Rules,
+    /// A real Prometheus scrapes a gateway whose primary gets slow: the alert fires and ends; exit 77 as above
+    Prometheus,
     /// A real model asked for JSON in two ways, and a history too long for it; exit 77 as above
     Fidelity(fidelity::Args),
 }
@@ -85,6 +92,8 @@ fn main() -> ExitCode {
         Task::Clients => clients::run(),
         Task::Real(args) => real::run(&args),
         Task::Soak(args) => soak::run(&args),
+        Task::Rules => rules::run(),
+        Task::Prometheus => prometheus::run(),
         Task::Fidelity(args) => fidelity::run(&args),
     };
     match outcome {

@@ -248,6 +248,29 @@ fn get_status(port: u16, path: &str) -> Option<u16> {
         .ok()
 }
 
+/// Status and body of a GET on loopback.
+///
+/// # Errors
+/// When nobody answers, or not in HTTP.
+pub(crate) fn get(port: u16, path: &str) -> Result<(u16, String)> {
+    let limit = Duration::from_secs(10);
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(limit))?;
+    // HTTP/1.0: the body ends with the connection, and comes in no chunks.
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+    Ok((
+        status.context("an answer without a status")?,
+        body.to_owned(),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

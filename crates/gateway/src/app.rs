@@ -4,12 +4,13 @@ use crate::auth::ClientKeys;
 use crate::context::RequestIds;
 use crate::limits::Limits;
 use crate::live::Live;
+use crate::metrics::GatewayMetrics;
 use crate::tickets::Tickets;
 use crate::trust::Trust;
 use arc_swap::{ArcSwap, Guard};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_otel_emit::audit::AuditSink;
-use evenkeel_roster::ServerConfig;
+use evenkeel_roster::{MetricsAccess, ServerConfig};
 use evenkeel_router::Router;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,6 +24,8 @@ pub(crate) struct App {
     pub(crate) tickets: Option<Arc<Tickets>>,
     /// None where no audit log is written.
     pub(crate) audit: Option<Arc<dyn AuditSink>>,
+    /// None where nothing is counted.
+    pub(crate) metrics: Option<Arc<GatewayMetrics>>,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
     served: ArcSwap<Served>,
@@ -43,6 +46,7 @@ pub(crate) struct Served {
     pub(crate) meta_key: String,
     pub(crate) max_body_bytes: usize,
     pub(crate) allow_pass: bool,
+    pub(crate) metrics: MetricsAccess,
 }
 
 impl Served {
@@ -55,6 +59,7 @@ impl Served {
             meta_key: config.meta_key.clone(),
             max_body_bytes: config.max_body_bytes,
             allow_pass: config.allow_pass,
+            metrics: config.metrics,
         }
     }
 }
@@ -65,6 +70,7 @@ impl App {
             router,
             tickets: None,
             audit: None,
+            metrics: None,
             served: ArcSwap::from_pointee(Served::new(config)),
             live: OnceLock::new(),
             ids: RequestIds::new(fastrand::u64(..)),

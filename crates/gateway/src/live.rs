@@ -205,6 +205,9 @@ impl Reloader {
         let app = &self.0;
         let roles = settings.replace(before, &app.router)?;
         app.serve_as(Served::new(server));
+        if let Some(metrics) = &app.metrics {
+            metrics.replace(settings.config());
+        }
         live.applied.fetch_add(1, Ordering::Relaxed);
         live.show(|shown| {
             settings.hash().clone_into(&mut shown.hash);

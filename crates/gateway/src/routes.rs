@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::audit;
 use crate::chat;
 use crate::error::ApiError;
+use crate::metrics;
 use crate::outcomes;
 use crate::tickets::client as tickets;
 use axum::Router;
@@ -34,6 +35,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
             "/v1/evenkeel/tickets/{id}",
             get(tickets::get).delete(tickets::delete),
         )
+        .route("/metrics", get(metrics::for_clients))
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed);
     for path in HEALTH {

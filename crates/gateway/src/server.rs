@@ -4,6 +4,7 @@ use crate::admin;
 use crate::app::App;
 use crate::limits::Limits;
 use crate::live::{Live, Reloader};
+use crate::metrics::GatewayMetrics;
 use crate::routes;
 use crate::socket::{Served, Serving, Socket};
 use crate::tickets::Tickets;
@@ -135,6 +136,17 @@ impl Server {
     pub fn with_audit(mut self, audit: Arc<dyn AuditSink>) -> Self {
         let app = Arc::get_mut(&mut self.app);
         app.expect("nothing is served yet").audit = Some(audit);
+        self
+    }
+
+    /// Shows these metrics, which hear what the router tells, at `/metrics`.
+    ///
+    /// # Panics
+    /// Never: nobody has what it serves before it runs.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<GatewayMetrics>) -> Self {
+        let app = Arc::get_mut(&mut self.app);
+        app.expect("nothing is served yet").metrics = Some(metrics);
         self
     }
 

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
 
 pub mod audit;
+pub mod metrics;
 mod reason;

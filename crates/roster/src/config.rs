@@ -124,6 +124,25 @@ pub struct ServerConfig {
     pub allow_pass: bool,
     /// `[server.admin]`: the operators' own address; absent: there is none.
     pub admin: Option<AdminConfig>,
+    /// `metrics`: who may read `/metrics`.
+    pub metrics: MetricsAccess,
+    /// `workflows`: names that runs of workflows are counted under; a run is one of the
+    /// name that its id begins with.
+    pub workflows: Vec<String>,
+}
+
+/// Who may read `/metrics`, and at which address (`metrics`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MetricsAccess {
+    /// `client`: at `listen`, whoever may call.
+    #[default]
+    Client,
+    /// `open`: at `listen`, everyone who reaches it.
+    Open,
+    /// `admin`: at the operators' address, whoever has the token.
+    Admin,
+    /// `off`: nobody.
+    Off,
 }
 
 /// Where operators look and act (`[server.admin]`).
@@ -148,6 +167,8 @@ impl Default for ServerConfig {
             trust_client_keys: false,
             allow_pass: false,
             admin: None,
+            metrics: MetricsAccess::default(),
+            workflows: Vec::new(),
         }
     }
 }

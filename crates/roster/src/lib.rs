@@ -26,7 +26,7 @@ mod written;
 
 pub use crate::audit::{AuditConfig, Fsync, OnAuditFailure};
 pub use crate::candidates::{Candidates, CandidatesByRole};
-pub use crate::config::{AdminConfig, Config, RoleConfig, RungConfig, ServerConfig};
+pub use crate::config::{AdminConfig, Config, MetricsAccess, RoleConfig, RungConfig, ServerConfig};
 pub use crate::degraded::{DegradedPolicy, NoticeIn, OnDegradedInput};
 pub use crate::guard::{BreakerPolicy, CooldownPolicy, HoldPolicy, RetryBudgetPolicy};
 pub use crate::load::{Loaded, load, load_beside, load_to_measure};

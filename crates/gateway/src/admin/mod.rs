@@ -11,12 +11,14 @@ mod state;
 use crate::app::App;
 use crate::body;
 use crate::error::ApiError;
+use crate::metrics;
 use crate::routes::{method_not_allowed, no_such_path};
 use crate::tickets;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use axum::routing::get;
 use std::sync::Arc;
 
 /// What events call whoever acts with the token.
@@ -29,6 +31,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .merge(acts::routes())
         .merge(reload::routes())
         .merge(tickets::admin::routes())
+        .route("/metrics", get(metrics::for_operators))
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(app.clone(), admit))

@@ -5,9 +5,11 @@ use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
 use evenkeel_gateway::{
-    HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets, audit_log, open_audit,
+    GatewayMetrics, HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets, audit_log,
+    open_audit,
 };
 use evenkeel_otel_emit::audit::FileSink;
+use evenkeel_otel_emit::metrics::Exposition;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -44,7 +46,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for warning in settings.warnings() {
         tracing::warn!(event = "config_warning", "{warning}");
     }
-    let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(LogObserver::new())];
+    let metrics = Arc::new(GatewayMetrics::new(settings.config(), Exposition::new()?));
+    let mut observers: Vec<Arc<dyn Observer>> =
+        vec![Arc::new(LogObserver::new()), metrics.observer()];
     let audit = open_audit(&settings, &instance())?;
     if let Some(audit) = &audit {
         observers.push(Arc::new(audit_log(&settings, audit.clone())));
@@ -66,6 +70,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let router = builder.build()?;
     let mut server = Server::bind(&settings.config().server, router.clone(), Limits::default())?
+        .with_metrics(metrics)
         .reading(args.config, settings);
     if let Some(audit) = &audit {
         server = server.with_audit(audit.clone());
@@ -80,21 +85,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let end = end.clone();
         background.spawn(async move { tickets.run(end).await });
     }
-    tracing::info!(
-        event = "listening",
-        address = %server.local_addr(),
-        roles = router.roles().len(),
-        "evenkeel {} listens on http://{}",
-        env!("CARGO_PKG_VERSION"),
-        server.local_addr(),
-    );
-    if let Some(address) = server.admin_addr() {
-        tracing::info!(
-            event = "admin_listening",
-            %address,
-            "operators are served on http://{address}/admin/state"
-        );
-    }
+    announce(&server, router.roles().len());
     let reloader = server.reloader();
     let reloads = async {
         loop {
@@ -147,6 +138,25 @@ fn instance() -> String {
 async fn close_audit(audit: Option<Arc<FileSink>>) {
     if let Some(audit) = audit {
         let _ = tokio::task::spawn_blocking(move || audit.close(LAST_WRITES)).await;
+    }
+}
+
+/// Says where it listens.
+fn announce(server: &Server, roles: usize) {
+    tracing::info!(
+        event = "listening",
+        address = %server.local_addr(),
+        roles,
+        "evenkeel {} listens on http://{}",
+        env!("CARGO_PKG_VERSION"),
+        server.local_addr(),
+    );
+    if let Some(address) = server.admin_addr() {
+        tracing::info!(
+            event = "admin_listening",
+            %address,
+            "operators are served on http://{address}/admin/state"
+        );
     }
 }
 

@@ -27,6 +27,7 @@ use self::world::World;
 use anyhow::Context;
 use evenkeel_core::Event;
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,6 +57,12 @@ pub(crate) struct DemoArgs {
     /// Seed of the simulated models' latencies: another number, another draw
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
+    /// Where the gateway listens, and shows `/metrics`; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Go on in good health after the report, until interrupted
+    #[arg(long)]
+    keep: bool,
 }
 
 /// Runs the demo on standard output. The exit code is 0 when the scenario
@@ -69,14 +76,15 @@ pub(crate) struct DemoArgs {
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let form = if args.json { Form::Json } else { form() };
     let (observer, events) = observe::channel();
-    let world = World::start(args.scenario, args.seed, Arc::new(observer)).await?;
+    let world = World::start(args.scenario, args.seed, args.listen, Arc::new(observer)).await?;
+    let opening = report::opening(args.scenario, args.seed, world.address());
     let mut show = Show::new(args.scenario, world, events, form, io::stdout());
-    show.view.text(&report::opening(args.scenario, args.seed))?;
+    show.view.text(&opening)?;
     let ended = show.play().await;
     // Whatever happened, the terminal is given back.
     show.view.close()?;
     match ended? {
-        Ended::Played => show.judge().await,
+        Ended::Played => show.judge(args.keep).await,
         Ended::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
     }
 }
@@ -149,13 +157,7 @@ impl<W: Write> Show<W> {
     async fn play(&mut self) -> anyhow::Result<Ended> {
         self.view.stage(Stage::Healthy, self.moments.start)?;
         let (sender, mut answers) = mpsc::unbounded_channel();
-        let callers = Callers::new(Plan {
-            url: self.world.url(),
-            role: settings::ROLE,
-            interval: INTERVAL,
-            tokens: settings::TOKENS,
-            drain: DRAIN,
-        });
+        let callers = callers(&self.world);
         // A task of its own: what is drawn here never holds up a request.
         let mut tasks = JoinSet::new();
         tasks.spawn(callers.run(self.stop.clone(), sender));
@@ -245,29 +247,75 @@ impl<W: Write> Show<W> {
         self.view.tick(&snapshot, whole_second)
     }
 
-    /// Says what was shown.
-    async fn judge(mut self) -> anyhow::Result<ExitCode> {
-        while let Ok(event) = self.events.try_recv() {
-            self.tally.count(&event);
+    /// Says what was shown; with `keep` everything goes on then until it is interrupted.
+    async fn judge(self, keep: bool) -> anyhow::Result<ExitCode> {
+        let Self {
+            scenario,
+            world,
+            mut events,
+            mut view,
+            moments,
+            answers,
+            mut tally,
+            ..
+        } = self;
+        while let Ok(event) = events.try_recv() {
+            tally.count(&event);
         }
         let record = Record {
-            scenario: self.scenario,
-            moments: self.moments,
-            answers: self.answers,
-            tally: self.tally,
-            upstream_calls: self.world.upstream_calls(),
+            scenario,
+            moments,
+            answers,
+            tally,
+            upstream_calls: world.upstream_calls(),
             primary: settings::PRIMARY,
             fallback: settings::FALLBACK,
-            patience: self.world.patience(),
+            patience: world.patience(),
         };
-        self.world.stop().await;
         let checks = verdict::checks(&record);
-        self.view.text(&report::closing(&record, &checks))?;
-        self.view.summary(&record.summary())?;
+        view.text(&report::closing(&record, &checks))?;
+        view.summary(&record.summary())?;
+        if keep {
+            linger(&world, events).await?;
+        }
+        world.stop().await;
         Ok(if checks.iter().all(|c| c.held) {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
         })
     }
+}
+
+/// The callers of a gateway.
+fn callers(world: &World) -> Callers {
+    Callers::new(Plan {
+        url: world.url(),
+        role: settings::ROLE,
+        interval: INTERVAL,
+        tokens: settings::TOKENS,
+        drain: DRAIN,
+    })
+}
+
+/// Goes on sending until it is interrupted; what comes of it is not kept.
+async fn linger(world: &World, mut events: UnboundedReceiver<Event>) -> anyhow::Result<()> {
+    let (sender, mut answers) = mpsc::unbounded_channel();
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(callers(world).run(stop.clone(), sender));
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    loop {
+        tokio::select! {
+            Some(_) = answers.recv() => {}
+            Some(_) = events.recv() => {}
+            heard = &mut interrupt => {
+                heard.context("cannot listen for Ctrl-C")?;
+                break;
+            }
+        }
+    }
+    stop.cancel();
+    while tasks.join_next().await.is_some() {}
+    Ok(())
 }

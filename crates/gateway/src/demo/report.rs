@@ -7,10 +7,11 @@ use super::verdict::Check;
 use super::view::latency;
 use super::words::human;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// What is about to happen, with every setting.
-pub(super) fn opening(scenario: Scenario, seed: u64) -> String {
+pub(super) fn opening(scenario: Scenario, seed: u64, gateway: SocketAddr) -> String {
     let name = scenario.name();
     let mut text = format!("evenkeel demo: {name}\n\n{}\n\n", scenario.plot());
     let model = |name: &str, (median, p99): (u64, u64)| {
@@ -30,6 +31,10 @@ pub(super) fn opening(scenario: Scenario, seed: u64) -> String {
                 1_000 / INTERVAL.as_millis(),
                 settings::ROLE
             ),
+        ),
+        (
+            "gateway",
+            format!("http://{gateway}, with http://{gateway}/metrics"),
         ),
         ("primary", model(settings::PRIMARY, settings::PRIMARY_MS)),
         ("fallback", model(settings::FALLBACK, settings::FALLBACK_MS)),
@@ -204,9 +209,13 @@ mod tests {
     use super::super::verdict::checks;
     use super::*;
 
+    fn gateway() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 4_000))
+    }
+
     #[test]
     fn the_opening_says_every_setting() {
-        let text = opening(Scenario::Spike, 7);
+        let text = opening(Scenario::Spike, 7, gateway());
         for said in [
             "20 requests per second",
             "median 200 ms, p99 400 ms",
@@ -223,7 +232,7 @@ mod tests {
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
-        assert!(opening(Scenario::Outage, 7).contains("open_ms = 2000"));
+        assert!(opening(Scenario::Outage, 7, gateway()).contains("open_ms = 2000"));
         for line in text.lines() {
             assert!(line.chars().count() <= 96, "{line}");
         }

@@ -8,12 +8,14 @@ use super::settings::{
 use anyhow::Context;
 use evenkeel_chaos::{Behaviour, Fault, Latency, Upstream, UpstreamConfig};
 use evenkeel_core::{KeySource, MissingKey, Observer};
-use evenkeel_gateway::{Limits, Server};
+use evenkeel_gateway::{GatewayMetrics, Limits, Server};
+use evenkeel_otel_emit::metrics::Exposition;
 use evenkeel_providers::{Client, ClientConfig, Dialect};
 use evenkeel_roster::{Config, SourceFile};
 use evenkeel_router::Router;
 use http::Uri;
 use secrecy::SecretString;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -25,15 +27,15 @@ pub(super) struct World {
     /// Primary and fallback.
     upstreams: [Upstream; 2],
     router: Router,
-    url: Uri,
+    address: SocketAddr,
     patience: Duration,
     gateway: JoinSet<()>,
     stop: CancellationToken,
 }
 
 impl World {
-    /// Starts everything on free loopback ports, in good health. Latencies
-    /// and jitter are drawn from `seed`, so that runs with the same one differ by
+    /// Starts everything on free loopback ports, the gateway at `listen`, in good
+    /// health. Latencies and jitter are drawn from `seed`, so that runs with the same one differ by
     /// the machine alone.
     ///
     /// # Errors
@@ -41,6 +43,7 @@ impl World {
     pub(super) async fn start(
         scenario: Scenario,
         seed: u64,
+        listen: SocketAddr,
         observer: Arc<dyn Observer>,
     ) -> anyhow::Result<Self> {
         let upstreams = [
@@ -48,25 +51,27 @@ impl World {
             upstream(PROVIDERS[1], seed, healthy(FALLBACK_MS)).await?,
         ];
         let urls = upstreams.each_ref().map(Upstream::base_url);
-        let config = config(scenario, &urls)?;
-        let router = router(&config, &urls, seed, observer)?;
+        let mut config = config(scenario, &urls)?;
+        config.server.listen = listen.to_string();
+        let metrics = Arc::new(GatewayMetrics::new(&config, Exposition::new()?));
+        let observers: Vec<Arc<dyn Observer>> = vec![observer, metrics.observer()];
+        let router = router(&config, &urls, seed, Arc::new(observers))?;
         let patience = config.roles[ROLE].policy.first_token_p95;
         let limits = Limits {
             drain: DRAIN,
             ..Limits::default()
         };
         let server = Server::bind(&config.server, router.clone(), limits)
-            .context("cannot start the gateway")?;
-        let url = format!("http://{}/v1/chat/completions", server.local_addr())
-            .parse()
-            .expect("a socket address makes a valid URL");
+            .context("cannot start the gateway")?
+            .with_metrics(metrics);
+        let address = server.local_addr();
         let stop = CancellationToken::new();
         let mut gateway = JoinSet::new();
         gateway.spawn(server.run(stop.clone().cancelled_owned()));
         Ok(Self {
             upstreams,
             router,
-            url,
+            address,
             patience,
             gateway,
             stop,
@@ -75,7 +80,14 @@ impl World {
 
     /// The gateway's chat completions endpoint.
     pub(super) fn url(&self) -> Uri {
-        self.url.clone()
+        format!("http://{}/v1/chat/completions", self.address)
+            .parse()
+            .expect("a socket address makes a valid URL")
+    }
+
+    /// Where the gateway listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// How long an attempt may run before a hedge starts.

@@ -214,6 +214,12 @@ impl Tickets {
         self.database.run(job).await
     }
 
+    /// How many there are of each role in each state.
+    pub(crate) async fn counts(&self) -> Result<Vec<(String, TicketState, u64)>, Fault> {
+        let job = move |desk: &mut database::Desk| Record::counts(desk);
+        self.database.run(job).await
+    }
+
     fn has_webhook(&self) -> bool {
         self.webhook.is_some()
     }

@@ -109,6 +109,22 @@ impl Record {
         context.get("request_id")?.as_str().map(Arc::from)
     }
 
+    /// How many tickets there are of each role in each state.
+    pub(super) fn counts(desk: &Desk) -> Result<Vec<(String, TicketState, u64)>, Fault> {
+        let sql = "SELECT role, state, count(*) FROM tickets GROUP BY role, state";
+        let mut query = desk.db.prepare_cached(sql)?;
+        let mut rows = query.query([])?;
+        let mut counts = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (state, count): (String, i64) = (row.get(1)?, row.get(2)?);
+            // A state that a later version has written is for that to count.
+            if let Some(state) = TicketState::named(&state) {
+                counts.push((row.get(0)?, state, count.unsigned_abs()));
+            }
+        }
+        Ok(counts)
+    }
+
     /// The ticket as callers, webhooks and operators see it.
     pub(crate) fn shown(&self) -> Value {
         let mut shown = Map::new();

@@ -4,7 +4,8 @@ use crate::wire::{self, Reply};
 use evenkeel::Settings;
 use evenkeel_chaos::{Behaviour, Upstream, UpstreamConfig};
 use evenkeel_core::Observer;
-use evenkeel_gateway::{HttpValidators, Limits, LogObserver, Server, Tickets};
+use evenkeel_gateway::{GatewayMetrics, HttpValidators, Limits, LogObserver, Server, Tickets};
+use evenkeel_otel_emit::metrics::Exposition;
 use evenkeel_router::Router;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -88,6 +89,9 @@ impl Gateway {
         let text = format!("{}\n{tables}", config(upstreams, setup));
         std::fs::write(&path, text).unwrap();
         let settings = Settings::load(&path).unwrap();
+        let exposition = Exposition::new().unwrap();
+        let metrics = Arc::new(GatewayMetrics::new(settings.config(), exposition));
+        let observer: Arc<dyn Observer> = Arc::new(vec![observer, metrics.observer()]);
         let validators = HttpValidators::new().unwrap();
         let mut builder = settings
             .router_builder(observer.clone())
@@ -104,6 +108,7 @@ impl Gateway {
         let router = builder.build().unwrap();
         let mut server = Server::bind(&config.server, router.clone(), setup.limits)
             .unwrap()
+            .with_metrics(metrics)
             .reading(path, settings);
         let mut background = JoinSet::new();
         if let Some(tickets) = tickets {

@@ -18,6 +18,7 @@ mod departures;
 mod failures;
 mod gateway;
 mod heartbeats;
+mod metrics;
 mod outcomes;
 mod passes;
 mod resumes;

@@ -1,5 +1,6 @@
 //! Where records go.
 
+use super::kind::RecordKind;
 use super::record::Record;
 use std::fmt;
 use std::io;
@@ -33,6 +34,8 @@ pub struct AuditStatus {
     pub is_closed_on_failure: bool,
     /// Records written by this process.
     pub written: u64,
+    /// The same by kind; of a kind that is not there, none.
+    pub written_by_kind: Vec<(RecordKind, u64)>,
     /// Attempts to write that failed, and records that were lost.
     pub write_failures: u64,
     /// Records that were lost.

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use super::access::read_path;
 use super::check_key;
-use crate::config::{AdminConfig, ServerConfig};
+use crate::config::{AdminConfig, MetricsAccess, ServerConfig};
 use crate::network::Network;
 use evenkeel_document::{TableReader, assign};
 
@@ -67,7 +67,51 @@ pub(crate) fn read_server(table: &mut TableReader<'_, '_>) -> ServerConfig {
             .findings
             .error(&table.place("admin"), message, Some(how));
     }
+    read_metrics(table, &mut server);
+    assign(&mut server.workflows, read_workflows(table));
     server
+}
+
+/// Most names of workflows: each is a label of several series.
+const MOST_WORKFLOWS: usize = 64;
+
+fn read_workflows(table: &mut TableReader<'_, '_>) -> Option<Vec<String>> {
+    let names = table.texts("workflows")?;
+    if names.len() > MOST_WORKFLOWS {
+        let message = format!("are {}, expected at most {MOST_WORKFLOWS}", names.len());
+        let how = "name kinds of workflows, not runs".to_owned();
+        table
+            .findings
+            .error(&table.place("workflows"), message, Some(how));
+    }
+    let mut known = Vec::with_capacity(names.len());
+    for name in names {
+        if name.text.is_empty() || !name.text.bytes().all(|b| b.is_ascii_graphic()) {
+            let message = "is no name: expected visible ASCII without spaces".to_owned();
+            table.findings.error(&name.place, message, None);
+        } else {
+            known.push(name.text.to_owned());
+        }
+    }
+    Some(known)
+}
+
+/// Reads `metrics`, after `[server.admin]`.
+fn read_metrics(table: &mut TableReader<'_, '_>, server: &mut ServerConfig) {
+    const WORDS: [(&str, MetricsAccess); 4] = [
+        ("client", MetricsAccess::Client),
+        ("open", MetricsAccess::Open),
+        ("admin", MetricsAccess::Admin),
+        ("off", MetricsAccess::Off),
+    ];
+    assign(&mut server.metrics, table.word("metrics", &WORDS));
+    if server.metrics == MetricsAccess::Admin && !table.has("admin") {
+        let message = "is \"admin\", and there is no [server.admin]".to_owned();
+        let how = "give operators an address, or use \"client\"".to_owned();
+        table
+            .findings
+            .error(&table.place("metrics"), message, Some(how));
+    }
 }
 
 /// Where operators listen unless the files say otherwise.

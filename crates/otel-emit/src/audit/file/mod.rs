@@ -179,6 +179,9 @@ impl AuditSink for FileSink {
     fn status(&self) -> AuditStatus {
         AuditStatus {
             is_closed_on_failure: self.is_closed_on_failure,
+            written_by_kind: RecordKind::ALL
+                .map(|kind| (kind, self.written(kind)))
+                .to_vec(),
             ..self.queue.status()
         }
     }
