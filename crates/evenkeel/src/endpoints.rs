@@ -26,10 +26,19 @@ pub(crate) fn provider(
     all: &Config,
     folder: &Path,
 ) -> Result<Arc<dyn Provider>, RouterError> {
-    let dialect = match config.dialect {
-        Dialect::Simulated => return Ok(simulated(config, all)),
-        spoken => WireDialect::named(spoken.as_str()),
-    };
+    if config.dialect == Dialect::Simulated {
+        return Ok(simulated(config, all));
+    }
+    Ok(Arc::new(client(config, all, folder)?))
+}
+
+/// The client of a provider that is none of ours. Paths count from `folder`.
+pub(crate) fn client(
+    config: &ProviderConfig,
+    all: &Config,
+    folder: &Path,
+) -> Result<Client, RouterError> {
+    let dialect = WireDialect::named(config.dialect.as_str());
     let wrong = |message: String| RouterError::Provider {
         provider: config.name.clone(),
         message,
@@ -50,8 +59,7 @@ pub(crate) fn provider(
         key,
         propagate: config.propagate,
     };
-    let client = Client::with_options(config, options).map_err(|e| wrong(e.to_string()))?;
-    Ok(Arc::new(client))
+    Client::with_options(config, options).map_err(|e| wrong(e.to_string()))
 }
 
 fn options(config: &ProviderConfig, all: &Config, folder: &Path) -> Result<ClientOptions, String> {

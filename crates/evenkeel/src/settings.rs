@@ -3,7 +3,8 @@
 use crate::{RouterError, SettingsError, endpoints, files};
 use evenkeel_core::{Clock, ModelId, Observer, SystemClock};
 use evenkeel_prompts::{PromptSet, Sources, Unreadable};
-use evenkeel_roster::{CandidatesByRole, Config, Loaded, Problem, Problems, SourceFile};
+use evenkeel_providers::Client;
+use evenkeel_roster::{CandidatesByRole, Config, Dialect, Loaded, Problem, Problems, SourceFile};
 use evenkeel_router::{Replaced, Router, RouterBuilder};
 use jiff::civil::Date;
 use sha2::{Digest as _, Sha256};
@@ -27,6 +28,7 @@ pub struct Settings {
     prompts: PromptSet,
     warnings: Vec<Problem>,
     folder: PathBuf,
+    as_of: Date,
     hash: String,
     /// Of each provider with certificates of its own: what they were.
     certificates: BTreeMap<String, Vec<u8>>,
@@ -88,6 +90,7 @@ impl Settings {
             prompts,
             warnings: loaded.warnings,
             folder,
+            as_of: today,
             hash: contents.hash(),
         })
     }
@@ -111,6 +114,11 @@ impl Settings {
     /// What someone should look at.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
+    }
+
+    /// The day (UTC) as of which the configuration was checked: when it was read.
+    pub fn as_of(&self) -> Date {
+        self.as_of
     }
 
     /// The folder that paths in the configuration count from.
@@ -169,6 +177,18 @@ impl Settings {
             builder = builder.provider(&provider.name, made);
         }
         Ok(builder)
+    }
+
+    /// The client of a configured provider, to ask for its models; none where it is
+    /// simulated, or not configured.
+    ///
+    /// # Errors
+    /// A client that cannot be made.
+    pub fn client(&self, provider: &str) -> Result<Option<Client>, RouterError> {
+        let config = self.config.providers.get(provider);
+        let spoken = config.filter(|config| config.dialect != Dialect::Simulated);
+        let made = spoken.map(|config| endpoints::client(config, &self.config, &self.folder));
+        made.transpose()
     }
 
     /// Puts these settings in the place of those that `router` runs on, which

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod admin;
+mod alerts;
 mod answer;
 mod app;
 mod audit;
@@ -25,13 +26,16 @@ mod socket;
 mod tickets;
 mod trust;
 mod validator;
+mod webhook;
 
+pub use crate::alerts::{AlertPoster, Alerts};
 pub use crate::audit::{audit_log, open_audit};
 pub use crate::limits::Limits;
-pub use crate::live::{ReloadError, Reloaded, Reloader};
+pub use crate::live::{ReloadError, Reloaded, Reloader, stale_scores};
 pub use crate::log::LogObserver;
 pub use crate::metrics::GatewayMetrics;
 pub use crate::server::{BindError, Server, worker_threads};
 pub use crate::shadow::{ShadowLog, ShadowWriter};
 pub use crate::tickets::{OpenError, Tickets};
 pub use crate::validator::{HttpValidators, HttpValidatorsError};
+pub use crate::webhook::{NotTaken, Webhook, WebhookError};

@@ -4,6 +4,7 @@ use crate::app::{App, Served};
 use crate::server::is_open;
 use evenkeel::{Replaced, RouterError, Settings, SettingsError};
 use evenkeel_core::{Clock, SystemClock};
+use evenkeel_qualify::Staleness;
 use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -218,6 +219,7 @@ impl Reloader {
             .acted("reload", settings.hash());
         let warnings = settings.warnings().iter().map(ToString::to_string);
         let warnings: Vec<String> = warnings
+            .chain(stale_scores(&settings))
             .chain(fixed(&live.began, server))
             .chain(fixed_audit(
                 live.audit.as_ref(),
@@ -241,6 +243,14 @@ impl Reloader {
         reloaded.add(warnings);
         Ok((settings, reloaded))
     }
+}
+
+/// Scores of the roster that may not hold any more, as far as can be told without
+/// reading golden datasets. They are no reason not to serve: the day on which a
+/// measurement is too old must not be the day on which nothing starts.
+pub fn stale_scores(settings: &Settings) -> Vec<String> {
+    let found = Staleness::of(settings, settings.as_of());
+    found.stale.iter().map(ToString::to_string).collect()
 }
 
 fn refuse(live: &Live, error: &ReloadError) {

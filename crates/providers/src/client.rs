@@ -23,12 +23,13 @@ use http::header::{
     UPGRADE, USER_AGENT,
 };
 use http::uri::Scheme;
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Headers that decide how a message is read, or that this client sets itself.
 const OWN_HEADERS: [HeaderName; 11] = [
@@ -138,11 +139,29 @@ impl Client {
         self.dialect
     }
 
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn current_key(&self) -> Result<Option<SecretString>, Failure> {
+        let key = self.key.key();
+        key.map_err(|e| Failure::new(Class::Auth, e.to_string()).with_source(e))
+    }
+
+    pub(crate) async fn send(
+        &self,
+        request: &Request<Full<Bytes>>,
+        connect: Duration,
+    ) -> Result<Response<Inbound>, Failure> {
+        self.transport.send(request, connect).await
+    }
+
     async fn ask(&self, call: &ProviderCall, stream: bool) -> Result<Answer, Failure> {
-        let key = self
-            .key
-            .key()
-            .map_err(|e| Failure::new(Class::Auth, e.to_string()).with_source(e))?;
+        let key = self.current_key()?;
         let options = self.model_options(&call.model);
         let asked = Asked {
             server: self.endpoint.server,
@@ -221,7 +240,7 @@ impl Client {
     }
 
     /// What is known of a model: its own entry, else what holds for all.
-    fn model_options(&self, model: &str) -> ModelOptions {
+    pub(crate) fn model_options(&self, model: &str) -> ModelOptions {
         let own = self.models.get(model).or_else(|| self.models.get(""));
         own.cloned().unwrap_or_default()
     }
@@ -234,32 +253,7 @@ impl Client {
         key: Option<&SecretString>,
     ) -> Result<(), Failure> {
         let headers = request.headers_mut();
-        let accept = if asked.stream {
-            "text/event-stream, application/json"
-        } else {
-            "application/json"
-        };
-        for (name, value) in [
-            (CONTENT_TYPE, "application/json"),
-            (ACCEPT, accept),
-            (ACCEPT_ENCODING, "identity"),
-            (USER_AGENT, concat!("evenkeel/", env!("CARGO_PKG_VERSION"))),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        for (name, value) in self.dialect.headers(asked.options) {
-            headers.insert(
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            );
-        }
-        // Those of the configuration hold over those of the format.
-        for (name, value) in &self.headers {
-            headers.insert(name.clone(), value.clone());
-        }
-        if let Some(key) = key {
-            headers.insert(self.key_header.clone(), self.credential(key)?);
-        }
+        self.put_own_headers(headers, asked.stream, asked.options, key)?;
         if let Some(trace) = call.context.trace.as_ref().filter(|_| self.propagate) {
             for (name, value) in [
                 ("traceparent", &trace.traceparent),
@@ -276,6 +270,43 @@ impl Client {
         let baggage = carried.and_then(|carried| Baggage::default().write(carried));
         if let Some(Ok(value)) = baggage.map(HeaderValue::try_from) {
             headers.insert(HeaderName::from_static("baggage"), value);
+        }
+        Ok(())
+    }
+
+    /// What goes with every request, whatever is asked.
+    pub(crate) fn put_own_headers(
+        &self,
+        headers: &mut HeaderMap,
+        stream: bool,
+        options: &ModelOptions,
+        key: Option<&SecretString>,
+    ) -> Result<(), Failure> {
+        let accept = if stream {
+            "text/event-stream, application/json"
+        } else {
+            "application/json"
+        };
+        for (name, value) in [
+            (CONTENT_TYPE, "application/json"),
+            (ACCEPT, accept),
+            (ACCEPT_ENCODING, "identity"),
+            (USER_AGENT, concat!("evenkeel/", env!("CARGO_PKG_VERSION"))),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        for (name, value) in self.dialect.headers(options) {
+            headers.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        // Those of the configuration hold over those of the format.
+        for (name, value) in &self.headers {
+            headers.insert(name.clone(), value.clone());
+        }
+        if let Some(key) = key {
+            headers.insert(self.key_header.clone(), self.credential(key)?);
         }
         Ok(())
     }

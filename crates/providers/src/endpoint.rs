@@ -117,6 +117,35 @@ impl Endpoint {
         self.path.contains("/publishers/")
     }
 
+    /// Where the list of models is, or what is said of one. `query` is what is asked of a
+    /// list, and the name under which the next page is asked for.
+    pub(crate) fn listing(
+        &self,
+        model: Option<&str>,
+        query: Option<(&str, &str)>,
+        page: Option<&str>,
+    ) -> Result<Uri, Failure> {
+        let mut whole = format!("{}/models", self.path);
+        if let Some(model) = model {
+            whole.push('/');
+            push_segment(&mut whole, model);
+        }
+        let mut queries: Vec<String> = self.query.iter().cloned().collect();
+        if let Some((first, next)) = query {
+            queries.push(first.to_owned());
+            if let Some(page) = page {
+                let mut asked = format!("{next}=");
+                push_segment(&mut asked, page);
+                queries.push(asked);
+            }
+        }
+        if !queries.is_empty() {
+            whole.push('?');
+            whole.push_str(&queries.join("&"));
+        }
+        self.address(whole)
+    }
+
     /// Where `model` is asked.
     pub(crate) fn uri(&self, model: &str, stream: bool) -> Result<Uri, Failure> {
         let Target { path, query } = self.dialect.target(model, stream);
@@ -138,10 +167,14 @@ impl Endpoint {
             whole.push_str(&query);
             joint = '&';
         }
+        self.address(whole)
+    }
+
+    fn address(&self, path_and_query: String) -> Result<Uri, Failure> {
         Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority_of_uri.clone())
-            .path_and_query(whole)
+            .path_and_query(path_and_query)
             .build()
             .map_err(|_| {
                 let message = "the model's name does not fit into an address";

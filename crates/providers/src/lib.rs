@@ -7,6 +7,7 @@ mod connection;
 mod dialect;
 mod encoding;
 mod endpoint;
+mod listing;
 mod proxy;
 mod stream;
 mod transport;
@@ -17,5 +18,6 @@ pub use crate::config::{
     ClientConfig, ClientOptions, Limits, ModelOptions, ProviderConfigError, ReasoningControl,
 };
 pub use crate::dialect::Dialect;
+pub use crate::listing::{Lifecycle, ListedModel};
 pub use crate::proxy::Proxy;
 pub use crate::wire::Server;

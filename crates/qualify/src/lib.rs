@@ -1,19 +1,25 @@
 #![doc = include_str!("../README.md")]
 
+mod eol;
+mod eol_drill;
 mod gate;
 mod golden;
 mod hashes;
 mod latencies;
 mod measures;
 mod outcome;
+mod provider_words;
 mod ranking;
 mod roster_file;
 mod run;
 mod scorers;
 mod shadow;
+mod staleness;
 mod statistics;
 mod tally;
 
+pub use eol::{EolReport, ModelLife, ProviderWord};
+pub use eol_drill::{Takeover, takeovers};
 pub use gate::{
     Check, CheckName, GateLimits, Judged, LatencyKind, ModelFacts, MoreItems, Unit, Verdict, judge,
     judge_primary,
@@ -22,6 +28,7 @@ pub use golden::{Golden, GoldenError, GoldenFault, GoldenFaults, Item, Items, We
 pub use hashes::{ContentHasher, NOTHING, ToolsHasher, json_hash, prompt_hash};
 pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles, TagMeasures};
 pub use outcome::{Outcome, OutcomeKind};
+pub use provider_words::ask_providers;
 pub use ranking::{Rank, RoleVerdict};
 pub use roster_file::{
     Left, QualifiedFallback, QualifiedRole, RosterFileError, RosterWritten, check_roster_file,
@@ -38,5 +45,6 @@ pub use scorers::{
 pub use shadow::{
     ShadowComparison, ShadowCounts, ShadowOptions, ShadowReport, ShadowVerdict, compare_shadows,
 };
+pub use staleness::{Change, SnapshotKnownBy, Stale, Staleness, UnreadableDataset};
 pub use statistics::{Resampling, mean_interval, paired_difference, paired_ratio, share_interval};
 pub use tally::{ForeignOutcome, ItemAnswer, Tally, WorstItem, WorstItems};

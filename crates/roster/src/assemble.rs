@@ -58,6 +58,12 @@ pub(crate) fn assemble(
             providers,
             server: written.server.clone(),
             tickets: written.tickets.clone(),
+            alerts: written.alerts.clone(),
+            registry: written
+                .registry
+                .iter()
+                .map(|(id, entry)| (id.clone(), entry.registered(id)))
+                .collect(),
             stamp: None,
             audit: written.audit.clone(),
         },

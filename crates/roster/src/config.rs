@@ -8,12 +8,14 @@ use std::time::Duration;
 use evenkeel_core::{ModelId, PolicyStamp};
 use secrecy::SecretString;
 
+use crate::alerts::AlertsConfig;
 use crate::audit::AuditConfig;
 use crate::measured::Measured;
 use crate::model::ModelConfig;
 use crate::network::Network;
 use crate::policy::RolePolicy;
 use crate::provider::ProviderConfig;
+use crate::registry::RegisteredModel;
 use crate::tickets::TicketsConfig;
 
 /// A configuration without errors.
@@ -29,6 +31,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// What becomes of kept calls.
     pub tickets: TicketsConfig,
+    /// Who is told of what needs a person.
+    pub alerts: AlertsConfig,
+    /// Every model of the registry, whether or not a roster names it.
+    pub registry: BTreeMap<ModelId, RegisteredModel>,
     /// Which configuration this is, where it was read from files.
     pub stamp: Option<Arc<PolicyStamp>>,
     /// How the audit log is written; none: there is none.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod alerts;
 mod assemble;
 mod audit;
 mod candidates;
@@ -16,6 +17,7 @@ mod price;
 mod provider;
 mod qualification;
 mod queue;
+mod registry;
 mod rules;
 mod served;
 mod stamp;
@@ -24,6 +26,7 @@ mod tickets;
 mod validator;
 mod written;
 
+pub use crate::alerts::AlertsConfig;
 pub use crate::audit::{AuditConfig, Fsync, OnAuditFailure};
 pub use crate::candidates::{Candidates, CandidatesByRole};
 pub use crate::config::{AdminConfig, Config, MetricsAccess, RoleConfig, RungConfig, ServerConfig};
@@ -42,6 +45,7 @@ pub use crate::provider::{
 };
 pub use crate::qualification::RankingPolicy;
 pub use crate::queue::{OnExhausted, QueuePolicy};
+pub use crate::registry::RegisteredModel;
 pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
 pub use crate::tickets::{TicketsConfig, WebhookConfig};
 pub use crate::validator::{HttpValidatorConfig, ValidatorConfig};

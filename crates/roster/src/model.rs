@@ -119,6 +119,9 @@ pub struct ModelConfig {
     pub eol_date: Option<Date>,
     /// `eol_kind`.
     pub eol_kind: EolKind,
+    /// `snapshot`: the build that the provider serves, as its answers name it; `None`:
+    /// not said.
+    pub snapshot: Option<String>,
     /// `replacement`: what the provider names as the successor.
     pub replacement: Option<String>,
     /// `probe_max_tokens`: output tokens of a probe; reasoning models need more.
@@ -178,6 +181,7 @@ impl ModelConfig {
             schema_dialect: None,
             eol_date: None,
             eol_kind: EolKind::Fixed,
+            snapshot: None,
             replacement: None,
             probe_max_tokens: 5,
             probe_usd_per_day: 1.0,

@@ -2,6 +2,7 @@
 
 mod audit;
 mod check;
+mod eol;
 mod explain;
 mod lines;
 mod serve;

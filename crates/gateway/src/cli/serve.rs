@@ -5,8 +5,8 @@ use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
 use evenkeel_gateway::{
-    GatewayMetrics, HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets, audit_log,
-    open_audit,
+    Alerts, GatewayMetrics, HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets,
+    audit_log, open_audit, stale_scores,
 };
 use evenkeel_otel_emit::audit::FileSink;
 use evenkeel_otel_emit::metrics::Exposition;
@@ -31,8 +31,8 @@ pub(crate) struct ServeArgs {
     log_format: lines::Format,
 }
 
-/// How long the last pairs of shadowed calls may take to be written, and the last records
-/// of the audit log.
+/// How long the last pairs of shadowed calls may take to be written, the last alerts to be
+/// told, and the last records of the audit log.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
@@ -46,6 +46,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for warning in settings.warnings() {
         tracing::warn!(event = "config_warning", "{warning}");
     }
+    for stale in stale_scores(&settings) {
+        tracing::warn!(event = "config_warning", "{stale}");
+    }
     let metrics = Arc::new(GatewayMetrics::new(settings.config(), Exposition::new()?));
     let mut observers: Vec<Arc<dyn Observer>> =
         vec![Arc::new(LogObserver::new()), metrics.observer()];
@@ -58,6 +61,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let (shadows, writer) = ShadowLog::new(folder.join("shadow"));
         observers.push(Arc::new(shadows));
         writers.spawn(writer.run());
+    }
+    if let Some((alerts, poster)) = Alerts::new(settings.config())? {
+        observers.push(Arc::new(alerts));
+        writers.spawn(poster.run());
     }
     let observer: Arc<dyn Observer> = Arc::new(observers);
     let validators = HttpValidators::new()?;
@@ -123,7 +130,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // With the router the log ends, and with it the writer, when all is written. A
     // disk that hangs holds up no end.
     drop(router);
-    let _ = tokio::time::timeout(LAST_WRITES, writers.join_next()).await;
+    let _ = tokio::time::timeout(LAST_WRITES, async {
+        while writers.join_next().await.is_some() {}
+    })
+    .await;
     close_audit(audit).await;
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)

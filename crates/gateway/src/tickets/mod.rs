@@ -22,7 +22,7 @@ use self::database::Database;
 use self::error::Fault;
 use self::record::Record;
 use self::timeline::Timeline;
-use self::webhook::Webhook;
+use crate::webhook::Webhook;
 use evenkeel_core::{
     Accepted, ChatRequest, Event, EventKind, Observer, SystemClock, TicketError, TicketId,
     TicketState,
@@ -82,7 +82,10 @@ impl Tickets {
             source,
         })?;
         let timeline = Timeline::begin(&SystemClock);
-        let webhook = config.webhook.as_ref().map(Webhook::new).transpose()?;
+        let webhook = config.webhook.as_ref().map(Webhook::new).transpose();
+        let webhook = webhook.map_err(|error| OpenError::Webhook {
+            message: error.to_string(),
+        })?;
         Ok(Self {
             database: Database::open(&folder.join(FILE), timeline)?,
             timeline,

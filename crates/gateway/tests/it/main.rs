@@ -15,6 +15,7 @@ mod cases;
 mod command;
 mod demands;
 mod departures;
+mod eol;
 mod failures;
 mod gateway;
 mod heartbeats;

@@ -31,6 +31,7 @@ mod gemini_settings;
 mod gemini_signatures;
 mod gemini_streams;
 mod gemini_tools;
+mod listing;
 mod server;
 mod wire_cases;
 mod wire_classes;

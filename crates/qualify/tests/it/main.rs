@@ -4,11 +4,14 @@
 mod banking;
 mod credits;
 mod datasets;
+mod eol;
+mod eol_drill;
 mod gate;
 mod outcomes;
 mod ranking;
 mod roster_file;
 mod shadows;
 mod simulation;
+mod staleness;
 mod statistics;
 mod tally;

@@ -39,7 +39,7 @@ fn check_models(draft: &Draft, written: &Written<'_>, today: Date, findings: &mu
                 .map(|r| format!("its replacement is `{r}`"));
             findings.warning(&registered.eol_place, message, how);
         }
-        if registered.is_migrated {
+        if registered.is_migrated() {
             let message = format!(
                 "`{id}`: the registry says that it was migrated from, and a roster still names it ({})",
                 named.address()

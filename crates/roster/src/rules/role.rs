@@ -26,6 +26,7 @@ impl RoleCheck<'_, '_> {
         self.check_qualified(waived);
         self.check_capability();
         self.check_latency();
+        self.check_compliance();
         self.check_clocks();
         self.check_usable(draft, today);
         self.check_tasks(waived);
@@ -188,6 +189,24 @@ impl RoleCheck<'_, '_> {
         }
     }
 
+    /// A role whose questions ask for a schema or a tool needs answers that keep to it.
+    fn check_compliance(&mut self) {
+        let least = self.policy().min_schema_compliance;
+        let below: Vec<_> = self
+            .fallbacks()
+            .filter_map(|(fallback, rung)| {
+                let share = rung.measured.schema_compliance;
+                let share = share.filter(|share| *share < least)?;
+                let message = format!("is {share}, below min_schema_compliance = {least}");
+                Some((fallback.place("schema_compliance"), message))
+            })
+            .collect();
+        for (at, message) in below {
+            let how = "take the rung out, or lower the limit for this role".to_owned();
+            self.findings.error(&at, message, Some(how));
+        }
+    }
+
     fn check_clocks(&mut self) {
         let policy = self.policy();
         let clocks = policy.clocks;
@@ -289,12 +308,14 @@ fn quality_fault(
 ) -> Option<(Place, String, Option<String>)> {
     /// No fallback is twice as good as its primary; a score in another unit looks like it.
     const MOST_PLAUSIBLE: f64 = 2.0;
+    /// Scores are written with six digits behind the point.
+    const ROUNDING: f64 = 1e-6;
     if roster.primary_score.is_none() && ratio > MOST_PLAUSIBLE {
         let message = format!("is {ratio}; without primary_score it is the ratio to the primary");
         let how = "write primary_score beside primary, in the same unit".to_owned();
         return Some((at, message, Some(how)));
     }
-    if ratio >= budget {
+    if ratio + ROUNDING >= budget {
         return None;
     }
     let score = fallback.quality_score.unwrap_or(ratio);

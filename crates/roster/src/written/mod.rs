@@ -1,6 +1,7 @@
 //! The written form of each part of a configuration: which keys it has and what they mean.
 
 mod access;
+mod alerts;
 mod audit;
 mod degraded;
 mod guard;
@@ -26,6 +27,7 @@ pub(crate) use self::registry::Registry;
 pub(crate) use self::roster::{WrittenFallback, WrittenRoster};
 pub(crate) use self::task::WrittenTask;
 
+use self::alerts::read_alerts;
 use self::audit::read_audit;
 use self::policy::read_policy;
 use self::provider::read_providers;
@@ -33,6 +35,7 @@ use self::registry::read_registry;
 use self::roster::read_roster;
 use self::server::read_server;
 use self::tickets::read_tickets;
+use crate::alerts::AlertsConfig;
 use crate::audit::AuditConfig;
 use crate::config::ServerConfig;
 use crate::tickets::TicketsConfig;
@@ -53,6 +56,7 @@ pub(crate) struct Written<'a> {
     pub(crate) providers: BTreeMap<String, WrittenProvider>,
     pub(crate) server: ServerConfig,
     pub(crate) tickets: TicketsConfig,
+    pub(crate) alerts: AlertsConfig,
     pub(crate) audit: Option<AuditConfig>,
 }
 
@@ -99,6 +103,7 @@ impl<'a> Written<'a> {
         self.shared.read(table, &[scope], true);
         self.server = table.within("server", read_server).unwrap_or_default();
         self.tickets = table.within("tickets", read_tickets).unwrap_or_default();
+        self.alerts = table.within("alerts", read_alerts).unwrap_or_default();
         self.audit = table.within("audit", read_audit);
         if self.audit.is_some() && self.server.state_dir.is_none() {
             let message = "is to be written, and server.state_dir is not set".to_owned();

@@ -6,6 +6,7 @@ use evenkeel_core::ModelId;
 use jiff::civil::Date;
 
 use crate::model::{EolKind, ModelConfig, SCHEMA_DIALECTS};
+use crate::registry::RegisteredModel;
 use evenkeel_document::{Findings, Item, Place, Scope, TableReader, assign};
 
 /// The model registry by id.
@@ -18,9 +19,9 @@ pub(crate) struct Registered<'a> {
     pub(crate) used_by: Option<Vec<Item<'a>>>,
     /// Of `eol_date`.
     pub(crate) eol_place: Place,
-    /// Whether the move to the replacement is over (`migration_status`). A note for
-    /// people: whether a model is used is decided by `eol_date` alone.
-    pub(crate) is_migrated: bool,
+    /// How far the move to the replacement is. A note for people: whether a model is
+    /// used is decided by `eol_date` alone.
+    migration_status: Option<String>,
     facts: Facts,
 }
 
@@ -40,6 +41,7 @@ struct Facts {
     schema_dialect: Option<&'static str>,
     eol_date: Option<Date>,
     eol_kind: EolKind,
+    snapshot: Option<String>,
     replacement: Option<String>,
     probe_max_tokens: Option<u64>,
     probe_usd_per_day: Option<f64>,
@@ -50,6 +52,24 @@ struct Facts {
 }
 
 impl Registered<'_> {
+    /// Whether the move to the replacement is over.
+    pub(crate) fn is_migrated(&self) -> bool {
+        let status = self.migration_status.as_deref();
+        status.is_some_and(|status| MIGRATED.contains(&status))
+    }
+
+    /// The entry as a whole.
+    pub(crate) fn registered(&self, id: &ModelId) -> RegisteredModel {
+        let mut model = ModelConfig::new(id.clone());
+        self.apply(&mut model);
+        let used_by = self.used_by.as_ref();
+        RegisteredModel {
+            model,
+            migration_status: self.migration_status.clone(),
+            agents_using: used_by.map(|said| said.iter().map(|s| s.text.to_owned()).collect()),
+        }
+    }
+
     /// Puts what the registry knows into `model`.
     pub(crate) fn apply(&self, model: &mut ModelConfig) {
         let facts = &self.facts;
@@ -67,6 +87,7 @@ impl Registered<'_> {
         model.schema_dialect = facts.schema_dialect;
         model.eol_date = facts.eol_date;
         model.eol_kind = facts.eol_kind;
+        model.snapshot.clone_from(&facts.snapshot);
         model.replacement.clone_from(&facts.replacement);
         assign(&mut model.probe_max_tokens, facts.probe_max_tokens);
         assign(&mut model.probe_usd_per_day, facts.probe_usd_per_day);
@@ -108,14 +129,14 @@ fn read_entry<'a>(scope: Scope<'a>, findings: &mut Findings) -> Option<(ModelId,
         let message = format!("{last} is before deployed_at, {first}");
         table.findings.error(&eol_place, message, None);
     }
-    let is_migrated = read_migration(&mut table);
+    let migration_status = read_migration(&mut table);
     let used_by = table.texts("agents_using");
     table.finish();
     let registered = Registered {
         entry,
         used_by,
         eol_place,
-        is_migrated,
+        migration_status,
         facts,
     };
     Some((id?, registered))
@@ -150,18 +171,17 @@ fn read_id(table: &mut TableReader<'_, '_>) -> Option<ModelId> {
     read
 }
 
-/// Whether `migration_status` says that nobody uses the model any more.
-fn read_migration(table: &mut TableReader<'_, '_>) -> bool {
-    let Some(status) = table.text("migration_status") else {
-        return false;
-    };
-    let done = matches!(status, "done" | "completed");
-    if !done && !matches!(status, "pending" | "in_progress") {
+/// States in which nobody uses the model any more.
+const MIGRATED: [&str; 2] = ["done", "completed"];
+
+fn read_migration(table: &mut TableReader<'_, '_>) -> Option<String> {
+    let status = table.text("migration_status")?;
+    if !MIGRATED.contains(&status) && !matches!(status, "pending" | "in_progress") {
         let message = format!("`{status}` is not one of pending, in_progress, done, completed");
         let at = table.place("migration_status");
         table.findings.warning(&at, message, None);
     }
-    done
+    Some(status.to_owned())
 }
 
 fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
@@ -180,6 +200,7 @@ fn read_facts(table: &mut TableReader<'_, '_>) -> Facts {
         schema_dialect: table.word("schema_dialect", &SCHEMA_DIALECTS.map(|name| (name, name))),
         eol_date: read_date(table, "eol_date"),
         eol_kind: table.word("eol_kind", &kinds).unwrap_or_default(),
+        snapshot: table.text("snapshot").map(str::to_owned),
         replacement: table.text("replacement").map(str::to_owned),
         probe_max_tokens: read_size(table, "probe_max_tokens"),
         probe_usd_per_day: read_price(table, "probe_usd_per_day"),

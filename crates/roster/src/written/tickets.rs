@@ -23,7 +23,8 @@ pub(super) fn read_tickets(table: &mut TableReader<'_, '_>) -> TicketsConfig {
     tickets
 }
 
-fn read_webhook(table: &mut TableReader<'_, '_>) -> Option<WebhookConfig> {
+/// `webhook_url` and what belongs to it.
+pub(super) fn read_webhook(table: &mut TableReader<'_, '_>) -> Option<WebhookConfig> {
     let timeout = table.ms("webhook_timeout_ms").unwrap_or(TIMEOUT);
     let secret = read_secret(table);
     let url = table.text("webhook_url")?;
