@@ -10,6 +10,7 @@ mod measures;
 mod outcome;
 mod provider_words;
 mod ranking;
+pub mod report;
 mod roster_file;
 mod run;
 mod scorers;

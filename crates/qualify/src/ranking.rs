@@ -61,10 +61,10 @@ impl RoleVerdict {
         for candidate in &mut candidates {
             candidate.rank = standing(candidate, limits, weights);
         }
-        let has_other = order(&mut candidates, &primary, limits);
+        order(&mut candidates, &primary, limits);
         let checks = vec![
             fallbacks(&candidates),
-            diversity(has_other, &primary, limits),
+            diversity(&candidates, &primary, limits),
         ];
         Some(Self {
             primary,
@@ -129,9 +129,8 @@ fn left_of(limits: &GateLimits, measures: &CandidateMeasures) -> Option<f64> {
     Some((1.0 - used).clamp(0.0, 1.0))
 }
 
-/// Puts the candidates in order and numbers those that passed; whether one of them
-/// stands at another provider than the primary's.
-fn order(candidates: &mut [Judged], primary: &Judged, limits: &GateLimits) -> bool {
+/// Puts the candidates in order and numbers those that passed.
+fn order(candidates: &mut [Judged], primary: &Judged, limits: &GateLimits) {
     let key = |judged: &Judged| {
         judged
             .rank
@@ -145,10 +144,8 @@ fn order(candidates: &mut [Judged], primary: &Judged, limits: &GateLimits) -> bo
             .then_with(|| a.measures.candidate.cmp(&b.measures.candidate)),
         (a, b) => b.is_some().cmp(&a.is_some()),
     });
-    let home = primary.measures.candidate.provider();
-    let is_elsewhere =
-        |judged: &Judged| judged.rank.is_some() && judged.measures.candidate.provider() != home;
-    let first = candidates.iter().position(is_elsewhere);
+    let is_first = |judged: &Judged| judged.rank.is_some() && is_elsewhere(judged, primary);
+    let first = candidates.iter().position(is_first);
     if let (Some(first), false) = (first, limits.allow_same_provider) {
         candidates[..=first].rotate_right(1);
     }
@@ -157,35 +154,50 @@ fn order(candidates: &mut [Judged], primary: &Judged, limits: &GateLimits) -> bo
             rank.rank = place + 1;
         }
     }
-    first.is_some()
+}
+
+fn is_elsewhere(judged: &Judged, primary: &Judged) -> bool {
+    judged.measures.candidate.provider() != primary.measures.candidate.provider()
+}
+
+/// Whether one of `candidates` passed, or else may.
+fn best<'j>(candidates: impl Iterator<Item = &'j Judged>) -> Verdict {
+    let verdicts = candidates.map(Judged::verdict);
+    verdicts.min().unwrap_or(Verdict::Fail)
 }
 
 fn fallbacks(candidates: &[Judged]) -> Check {
     let check = Check::new(CheckName::Fallbacks, Unit::None);
-    let passed = candidates
-        .iter()
-        .filter(|judged| judged.rank.is_some())
-        .count();
     let of = candidates.len();
-    if passed > 0 {
-        return check.pass(format!("{passed} of {of} candidates qualify"));
-    }
-    match of {
-        0 => check.fail("there is no candidate".to_owned()),
-        _ => check.fail(format!("none of {of} candidates qualifies")),
+    let passed = candidates.iter().filter(|judged| judged.rank.is_some());
+    match best(candidates.iter()) {
+        Verdict::Pass | Verdict::Warning => {
+            check.pass(format!("{} of {of} candidates qualify", passed.count()))
+        }
+        Verdict::NotEnoughData => check.not_enough(format!("none of {of} qualifies yet")),
+        Verdict::Fail if of == 0 => check.fail("there is no candidate".to_owned()),
+        Verdict::Fail => check.fail(format!("none of {of} candidates qualifies")),
     }
 }
 
-fn diversity(has_other: bool, primary: &Judged, limits: &GateLimits) -> Check {
+fn diversity(candidates: &[Judged], primary: &Judged, limits: &GateLimits) -> Check {
     let check = Check::new(CheckName::ProviderDiversity, Unit::None);
     let home = primary.measures.candidate.provider();
-    if has_other {
-        check.pass(format!("the first fallback does not stand at `{home}`"))
-    } else if limits.allow_same_provider {
-        check.pass("the role allows fallbacks at the primary's provider alone".to_owned())
-    } else {
-        check.fail(format!(
-            "no qualified fallback stands at another provider than `{home}`"
-        ))
+    let elsewhere = candidates
+        .iter()
+        .filter(|judged| is_elsewhere(judged, primary));
+    if limits.allow_same_provider {
+        return check.pass("the role allows the primary's provider too".to_owned());
+    }
+    match best(elsewhere) {
+        Verdict::Pass | Verdict::Warning => {
+            check.pass(format!("the first fallback does not stand at `{home}`"))
+        }
+        Verdict::NotEnoughData => check.not_enough(format!(
+            "no fallback at another provider than `{home}` qualifies yet"
+        )),
+        Verdict::Fail => check.fail(format!(
+            "no fallback at another provider than `{home}` qualifies"
+        )),
     }
 }

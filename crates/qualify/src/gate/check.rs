@@ -195,7 +195,7 @@ impl Check {
         self.end(Verdict::Fail, words)
     }
 
-    pub(super) fn not_enough(self, words: impl Into<String>) -> Self {
+    pub(crate) fn not_enough(self, words: impl Into<String>) -> Self {
         self.end(Verdict::NotEnoughData, words.into())
     }
 

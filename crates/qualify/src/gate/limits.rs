@@ -15,6 +15,14 @@ pub enum LatencyKind {
 }
 
 impl LatencyKind {
+    /// The name used in files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::FirstToken => "first_token",
+        }
+    }
+
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Total => "time to the whole answer",

@@ -9,6 +9,7 @@ mod eol_drill;
 mod gate;
 mod outcomes;
 mod ranking;
+mod report;
 mod roster_file;
 mod shadows;
 mod simulation;

@@ -86,6 +86,10 @@ fn the_first_fallback_stands_elsewhere_unless_the_role_allows_the_same() {
     let found = ranked(measures, &allowed, RankingPolicy::default());
     assert_eq!(names(&found), ["north/small", "south/a"]);
 
+    let unsettled = measured_with(&[("north/small", 200, 100), ("south/a", 172, 100)]);
+    let found = ranked(unsettled, &limits(), RankingPolicy::default());
+    assert_eq!(found.checks[1].verdict, Verdict::NotEnoughData);
+
     let alone = measured_with(&[("north/small", 200, 100)]);
     let found = ranked(alone.clone(), &limits(), RankingPolicy::default());
     let gravest = found

@@ -1,0 +1,126 @@
+//! Markdown for a pull request.
+
+use super::columns::{columns, notes, remarks};
+use super::{Report, words};
+use crate::Verdict;
+use std::fmt::Write as _;
+
+/// The reports as Markdown, a section a role.
+pub fn markdown(reports: &[Report]) -> String {
+    let mut out = String::new();
+    for (nth, report) in reports.iter().enumerate() {
+        if nth > 0 {
+            out.push('\n');
+        }
+        section(&mut out, report).expect("a string takes what is written");
+    }
+    out
+}
+
+fn section(out: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(
+        out,
+        "## {} {}\n",
+        mark(report.verdict()),
+        escaped(&report.role)
+    )?;
+    writeln!(out, "{}.\n", escaped(&report.headline()))?;
+    overview(out, report)?;
+    let remarks = remarks(report);
+    if !remarks.is_empty() {
+        writeln!(out)?;
+    }
+    for remark in remarks {
+        writeln!(
+            out,
+            "- {} **{}** {}: {}",
+            mark(remark.verdict),
+            escaped(&remark.whose),
+            escaped(&remark.check),
+            escaped(&remark.words)
+        )?;
+    }
+    tags(out, report)?;
+    writeln!(out, "\n{}.", escaped(&report.circumstances()))?;
+    for note in notes(report) {
+        writeln!(out, "{}.", escaped(&note))?;
+    }
+    Ok(())
+}
+
+fn overview(out: &mut String, report: &Report) -> std::fmt::Result {
+    let columns = columns(report);
+    let heads: Vec<&str> = columns.iter().map(|column| column.title).collect();
+    writeln!(out, "| {} |", heads.join(" | "))?;
+    let rules = columns
+        .iter()
+        .map(|c| if c.is_number { "--:" } else { "---" });
+    writeln!(out, "| {} |", rules.collect::<Vec<_>>().join(" | "))?;
+    for (nth, judged) in report.models().enumerate() {
+        let cells = columns.iter().map(|column| {
+            let cell = escaped(&column.cells[nth]);
+            match column.title {
+                "verdict" => format!("{} {cell}", mark(judged.verdict())),
+                _ => cell,
+            }
+        });
+        writeln!(out, "| {} |", cells.collect::<Vec<_>>().join(" | "))?;
+    }
+    Ok(())
+}
+
+/// A table of tags, folded away.
+fn tags(out: &mut String, report: &Report) -> std::fmt::Result {
+    let primary = &report.verdict.primary.measures;
+    if primary.tags.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = report
+        .models()
+        .map(|judged| escaped(judged.measures.candidate.as_str()))
+        .collect();
+    writeln!(out, "\n<details><summary>By tag</summary>\n")?;
+    writeln!(out, "| tag | items | {} |", names.join(" | "))?;
+    writeln!(out, "| --- | --: |{}", " --: |".repeat(names.len()))?;
+    for (tag, of_primary) in &primary.tags {
+        let cells = report.models().map(|judged| {
+            let found = judged.measures.tags.get(tag).copied().unwrap_or_default();
+            words::interval(found.ratio.or(found.quality))
+        });
+        let cells = cells.collect::<Vec<_>>().join(" | ");
+        writeln!(out, "| {} | {} | {cells} |", escaped(tag), of_primary.items)?;
+    }
+    writeln!(
+        out,
+        "\nThe primary's scores, and the others relative to it.\n</details>"
+    )
+}
+
+const fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "✅",
+        Verdict::Warning => "⚠️",
+        Verdict::NotEnoughData => "❔",
+        Verdict::Fail => "❌",
+    }
+}
+
+/// Text that means itself: no markup, no HTML, no mention of a person, no new line.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '@' => out.push_str("&#64;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

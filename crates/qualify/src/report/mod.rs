@@ -1,0 +1,128 @@
+//! What a person or a program is told of a job.
+//!
+//! One set of facts, [`Report`], in five forms: a table for a terminal, Markdown for
+//! a pull request, JSON and JUnit XML for programs, and one HTML page that needs
+//! nothing beside it. Each form takes the reports of all roles of a job. Names and
+//! answers come from outside: each form escapes them its own way.
+
+mod columns;
+mod html;
+mod json;
+mod junit;
+mod markdown;
+mod table;
+mod words;
+
+pub use html::html;
+pub use json::json;
+pub use junit::junit;
+pub use markdown::markdown;
+pub use table::{TableStyle, table};
+
+use crate::run::Load;
+use crate::{GateLimits, Judged, Resampling, RoleVerdict, Verdict, WorstItem};
+use jiff::civil::Date;
+use std::collections::BTreeMap;
+
+/// What a job says of one role.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The role.
+    pub role: String,
+    /// What its models were measured on.
+    pub dataset: DatasetSummary,
+    /// How they were measured.
+    pub conditions: Conditions,
+    /// What the gate asked for.
+    pub limits: GateLimits,
+    /// What it found.
+    pub verdict: RoleVerdict,
+    /// Why not everything was asked, where it was not.
+    pub stopped: Option<String>,
+    /// Tags that were too many to be told apart.
+    pub tags_left_out: usize,
+    /// The items at which a candidate loses most, the worst first.
+    pub worst: Vec<WorstItem>,
+    /// What else a run is repeated from, by name.
+    pub manifest: BTreeMap<String, String>,
+}
+
+/// A golden dataset, in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetSummary {
+    /// Its file, as it was named.
+    pub name: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// Items that were asked.
+    pub items: usize,
+}
+
+/// How candidates were measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conditions {
+    /// How questions reached them.
+    pub load: Load,
+    /// How often each item was asked.
+    pub repeat: u32,
+    /// How intervals were made.
+    pub resampling: Resampling,
+    /// The day that end-of-life dates were judged on.
+    pub today: Date,
+}
+
+impl Report {
+    /// The gravest verdict; of a run that was stopped never a pass.
+    pub fn verdict(&self) -> Verdict {
+        let found = self.verdict.verdict();
+        match self.stopped {
+            Some(_) => found.max(Verdict::NotEnoughData),
+            None => found,
+        }
+    }
+
+    /// 0 where the gate holds, with or without warnings, else 1.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.verdict().is_pass())
+    }
+
+    /// The primary, then the candidates in the order of their ranks.
+    fn models(&self) -> impl Iterator<Item = &Judged> {
+        std::iter::once(&self.verdict.primary).chain(&self.verdict.candidates)
+    }
+
+    /// One sentence that says what the gate found.
+    fn headline(&self) -> String {
+        let of = self.verdict.candidates.len();
+        let passed = self.verdict.qualified().count();
+        let gate = match self.verdict() {
+            Verdict::Pass | Verdict::Warning => "the gate holds",
+            Verdict::NotEnoughData => "the gate does not hold: not enough data",
+            Verdict::Fail => "the gate does not hold",
+        };
+        format!("{gate}; {passed} of {of} candidates qualify")
+    }
+
+    /// How it was measured, in a sentence.
+    fn circumstances(&self) -> String {
+        let Self {
+            dataset,
+            conditions,
+            ..
+        } = self;
+        format!(
+            "{} items of {}, each {}, {}; threshold {} of `{}`; intervals at {:.0}%, seed {}",
+            dataset.items,
+            dataset.name,
+            match conditions.repeat {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            },
+            words::load(conditions.load),
+            self.limits.quality,
+            self.verdict.primary.measures.candidate,
+            conditions.resampling.confidence() * 100.0,
+            conditions.resampling.seed(),
+        )
+    }
+}

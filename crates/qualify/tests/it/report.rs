@@ -1,0 +1,282 @@
+//! What is told, in every form.
+
+use crate::banking::measured_on;
+use crate::outcomes::{FACTS, id, limits, ones, outcome};
+use evenkeel_core::{Class, ModelId};
+use evenkeel_qualify::report::{
+    Conditions, DatasetSummary, Report, TableStyle, html, json, junit, markdown, table,
+};
+use evenkeel_qualify::{
+    CandidateMeasures, Load, ModelFacts, OutcomeKind, Resampling, RoleVerdict, Tally, Verdict,
+    WorstItem,
+};
+use evenkeel_roster::{EolState, RankingPolicy};
+use jiff::civil::date;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const PLAIN: TableStyle = TableStyle {
+    width: 160,
+    is_coloured: false,
+};
+
+fn report(role: &str, measures: Vec<CandidateMeasures>, worst: Vec<WorstItem>) -> Report {
+    let facts = |id: &ModelId| match id.model() {
+        "nb-20" => ModelFacts {
+            eol: EolState::Ending { days: 12 },
+            eol_date: Some(date(2027, 1, 22)),
+            ..FACTS
+        },
+        _ => FACTS,
+    };
+    let weights = RankingPolicy::default();
+    Report {
+        role: role.to_owned(),
+        dataset: DatasetSummary {
+            name: "classify-banking8.jsonl".to_owned(),
+            sha256: "0f1e2d".to_owned(),
+            items: measures[0].items,
+        },
+        conditions: Conditions {
+            load: Load::Open {
+                per_second: 20.0,
+                at_most: 64,
+            },
+            repeat: 1,
+            resampling: Resampling::new(7),
+            today: date(2027, 1, 10),
+        },
+        limits: limits(),
+        verdict: RoleVerdict::of(measures, facts, &limits(), &weights).expect("a primary"),
+        stopped: None,
+        tags_left_out: 0,
+        worst,
+        manifest: [("prompt_sha256".to_owned(), "abc".to_owned())].into(),
+    }
+}
+
+fn banking() -> Report {
+    report("classifier", measured_on("banking8"), Vec::new())
+}
+
+/// Two candidates on tagged items, one of which fails some calls, with texts.
+fn detailed(primary: &str, candidates: [&str; 2], tags: [&str; 2], text: &str) -> Report {
+    let ids = candidates.map(id);
+    let mut tally = Tally::new(id(primary), ids, 40);
+    let mut outcomes = Vec::new();
+    for (nth, name) in [primary].iter().chain(&candidates).enumerate() {
+        for (index, score) in ones(40 - 3 * nth, 40).into_iter().enumerate() {
+            let mut outcome = outcome(name, index, score);
+            outcome.tags = Arc::from([tags[index % 2].to_owned()]);
+            outcome.item = Arc::from(format!("{text}{index}"));
+            outcome.answer = Some(Arc::from(text));
+            if nth == 2 && index > 37 {
+                outcome.kind = OutcomeKind::Failed(Class::Timeout);
+                outcome.answer = None;
+            }
+            if nth == 1 && index == 0 {
+                outcome.kind = OutcomeKind::Unmeasured(Class::RateLimited);
+            }
+            outcomes.push(outcome);
+        }
+    }
+    for outcome in &outcomes {
+        tally.record(outcome).expect("it is measured");
+    }
+    let mut worst = tally.worst_items(2);
+    for outcome in &outcomes {
+        worst.record(outcome);
+    }
+    let places: Vec<usize> = worst.indices().collect();
+    for place in places {
+        worst.describe(place, Arc::from(text), Some(Arc::from(text)));
+    }
+    let measures = tally.measures(&Resampling::new(7));
+    report("extractor", measures, worst.into_items())
+}
+
+fn plain_details() -> Report {
+    detailed(
+        "north/large",
+        ["south/medium", "north/small"],
+        ["short", "long"],
+        "a reply",
+    )
+}
+
+#[test]
+fn a_terminal_shows_a_table_and_what_is_not_a_plain_pass() {
+    insta::assert_snapshot!(table(&[banking(), plain_details()], PLAIN));
+}
+
+#[test]
+fn a_narrow_terminal_shows_what_matters_most() {
+    let narrow = TableStyle {
+        width: 72,
+        is_coloured: false,
+    };
+    let shown = table(&[banking()], narrow);
+    let widest = shown
+        .lines()
+        .skip(2)
+        .take(9)
+        .map(|line| line.chars().count());
+    assert!(widest.max() <= Some(72), "{shown}");
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn colours_are_only_for_a_terminal() {
+    assert!(!table(&[banking()], PLAIN).contains('\u{1b}'));
+    let coloured = TableStyle {
+        is_coloured: true,
+        ..PLAIN
+    };
+    let shown = table(&[banking()], coloured);
+    assert!(shown.contains("\u{1b}[31mfail\u{1b}[0m"), "{shown}");
+}
+
+#[test]
+fn a_pull_request_shows_tables_that_fold() {
+    insta::assert_snapshot!(markdown(&[banking(), plain_details()]));
+}
+
+#[test]
+fn programs_read_json() {
+    insta::assert_snapshot!(json(&[plain_details()]));
+    let value: serde_json::Value = serde_json::from_str(&json(&[banking()])).unwrap();
+    assert_eq!(value["passes"], false);
+    assert_eq!(value["roles"][0]["candidates"][3]["model"], "south/nb-7");
+    assert_eq!(
+        value["roles"][0]["candidates"][3]["verdict"],
+        "not_enough_data"
+    );
+}
+
+#[test]
+fn a_ci_system_reads_junit() {
+    let text = junit(&[plain_details()]);
+    insta::assert_snapshot!(text);
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let failures = document
+        .descendants()
+        .filter(|node| node.has_tag_name("failure"));
+    let suites = document.root_element();
+    assert_eq!(
+        suites.attribute("failures"),
+        Some(&*failures.count().to_string())
+    );
+}
+
+#[test]
+fn one_page_shows_it_all_and_needs_nothing_else() {
+    let text = html(&[banking(), plain_details()]);
+    insta::assert_snapshot!(text);
+    let document = page(&text);
+    let plots = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "svg");
+    assert_eq!(plots.count(), 5);
+    for outside in ["<script", "<link", "<img", "url(", "@import", "src="] {
+        assert!(!text.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_never_passes() {
+    let mut measures = measured_on("banking8");
+    measures.truncate(2);
+    let mut found = report("classifier", measures, Vec::new());
+    assert_eq!((found.verdict(), found.exit_code()), (Verdict::Pass, 0));
+    found.stopped = Some("the budget is used up".to_owned());
+    assert_eq!(
+        (found.verdict(), found.exit_code()),
+        (Verdict::NotEnoughData, 1)
+    );
+    let note = "not everything was asked: the budget is used up";
+    let all = [
+        table(&[found.clone()], PLAIN),
+        markdown(&[found.clone()]),
+        html(&[found.clone()]),
+    ];
+    assert!(all.iter().all(|text| text.contains(note)), "{all:?}");
+    let shown = junit(&[found]);
+    assert!(
+        shown.contains(note) && shown.contains("failures=\"1\""),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_job_in_which_nothing_was_answered_is_told_as_such() {
+    let nothing = Tally::new(id("north/large"), [id("south/medium")], 3);
+    let found = report("r", nothing.measures(&Resampling::new(1)), Vec::new());
+    assert_eq!(found.exit_code(), 1);
+    let shown = table(&[found.clone()], PLAIN);
+    assert!(
+        shown.contains("there is nothing to compare with"),
+        "{shown}"
+    );
+    page(&html(&[found.clone()]));
+    assert!(json(&[found]).contains("\"quality\": null"));
+}
+
+/// The page is well-formed XML too.
+fn page(text: &str) -> roxmltree::Document<'_> {
+    let options = roxmltree::ParsingOptions {
+        allow_dtd: true,
+        ..roxmltree::ParsingOptions::default()
+    };
+    match roxmltree::Document::parse_with_options(text, options) {
+        Ok(document) => document,
+        Err(error) => panic!("{error}:\n{text}"),
+    }
+}
+
+/// Names and texts that want to be markup.
+fn hostile() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        Just("<script>alert(1)</script>".to_owned()),
+        Just("\"'><img src=x onerror=alert(1)>&\u{0}\u{1b}[31m\u{fffe}]]>".to_owned()),
+        Just("a | b\n\n# c `d` @all ![x](y)".to_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_names_and_answers_say_every_form_stays_whole(
+        name in hostile(),
+        tag in hostile(),
+        text in hostile(),
+    ) {
+        let candidate = format!("south/m{name}");
+        let mut report = detailed(
+            "north/large",
+            [&candidate, "north/small"],
+            [&tag, "other"],
+            &text,
+        );
+        report.role = name.clone();
+        report.dataset.name = text.clone();
+        report.manifest.insert(tag, text);
+        let reports = [report];
+        let text = junit(&reports);
+        let document = roxmltree::Document::parse(&text);
+        prop_assert!(document.is_ok(), "{document:?}");
+        let text = html(&reports);
+        let found = page(&text);
+        let strange = found.descendants().find(|node| {
+            ["script", "img"].contains(&node.tag_name().name())
+        });
+        prop_assert!(strange.is_none());
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&json(&reports)).is_ok());
+        let shown = table(&reports, PLAIN);
+        prop_assert!(!shown.contains(char::from(27)), "{shown:?}");
+        let shown = markdown(&reports);
+        prop_assert!(!shown.contains("<script") && !shown.contains("<img"));
+        prop_assert!(!shown.contains("@all") && !shown.contains("\n# "));
+    }
+}
