@@ -39,6 +39,14 @@ pub(crate) fn outcome(candidate: &str, index: usize, score: f64) -> Outcome {
 
 /// The measures of candidates with the given scores, the first of them primary.
 pub(crate) fn measured(candidates: &[(&str, Vec<f64>)]) -> Vec<CandidateMeasures> {
+    measured_by(&Resampling::new(7), candidates)
+}
+
+/// The same, with intervals made in that way.
+pub(crate) fn measured_by(
+    resampling: &Resampling,
+    candidates: &[(&str, Vec<f64>)],
+) -> Vec<CandidateMeasures> {
     let items = candidates.iter().map(|(_, scores)| scores.len()).max();
     let ids: Vec<ModelId> = candidates.iter().map(|(name, _)| id(name)).collect();
     let mut tally = Tally::new(ids[0].clone(), ids, items.unwrap_or(0));
@@ -49,7 +57,7 @@ pub(crate) fn measured(candidates: &[(&str, Vec<f64>)]) -> Vec<CandidateMeasures
                 .expect("it is measured");
         }
     }
-    tally.measures(&Resampling::new(7))
+    tally.measures(resampling)
 }
 
 /// What a role with the default policy asks, at thresholds of 1.5 and 2.5 s.

@@ -1,7 +1,7 @@
 //! Who is the first fallback, and whether the whole job holds.
 
 use crate::banking::measured_on;
-use crate::outcomes::{FACTS, id, limits, measured, ones, outcome};
+use crate::outcomes::{FACTS, id, limits, measured, measured_by, ones, outcome};
 use evenkeel_qualify::{
     CandidateMeasures, CheckName, GateLimits, Resampling, RoleVerdict, Tally, Verdict,
 };
@@ -189,7 +189,9 @@ fn ranked_pairs(seed: u64) -> Vec<(f64, [f64; 2])> {
         quality: 0.0,
         ..limits()
     };
-    let found = ranked(measured(&candidates), &open, RankingPolicy::default());
+    // What ranks is the estimate, so few resamples do.
+    let measures = measured_by(&Resampling::new(7).with_resamples(100), &candidates);
+    let found = ranked(measures, &open, RankingPolicy::default());
     let order: Vec<(f64, f64)> = found
         .qualified()
         .map(|judged| {
