@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod eol;
-mod eol_drill;
 mod gate;
 mod golden;
 mod hashes;
@@ -20,7 +19,6 @@ mod statistics;
 mod tally;
 
 pub use eol::{EolReport, ModelLife, ProviderWord};
-pub use eol_drill::{Takeover, takeovers};
 pub use gate::{
     Check, CheckName, GateLimits, Judged, LatencyKind, ModelFacts, MoreItems, Unit, Verdict, judge,
     judge_primary,

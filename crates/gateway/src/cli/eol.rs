@@ -13,6 +13,10 @@ use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct EolArgs {
     /// Says which models end their life, for a daily job; ends with 1 where one that is
     /// used is past its last day.

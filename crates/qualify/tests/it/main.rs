@@ -5,7 +5,6 @@ mod banking;
 mod credits;
 mod datasets;
 mod eol;
-mod eol_drill;
 mod gate;
 mod outcomes;
 mod ranking;
