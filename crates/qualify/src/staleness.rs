@@ -7,6 +7,7 @@ use evenkeel_core::ModelId;
 use evenkeel_roster::{Hashes, RoleConfig, RungConfig};
 use jiff::civil::Date;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -178,15 +179,15 @@ impl Staleness {
             let known = found.unreadable.iter_mut().find(|u| u.path == path);
             if let Some(known) = known {
                 known.roles.push(role.name.clone());
-            } else if !datasets.contains_key(&path) {
-                let read = Golden::open(&path).map_err(|error| {
+            } else if let Entry::Vacant(place) = datasets.entry(path) {
+                let read = Golden::open(place.key()).map_err(|error| {
                     found.unreadable.push(UnreadableDataset {
                         roles: vec![role.name.clone()],
-                        path: path.clone(),
+                        path: place.key().clone(),
                         error,
                     });
                 });
-                datasets.insert(path, read.ok());
+                place.insert(read.ok());
             }
         }
         for_each_measured(settings, |place, hashes| {

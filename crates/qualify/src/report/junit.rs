@@ -24,7 +24,7 @@ pub fn junit(reports: &[Report]) -> String {
         }
         writeln!(out, "</testsuites>")
     };
-    write().expect("a string takes what is written");
+    write().unwrap_or_default(); // a string takes all
     out
 }
 

@@ -195,9 +195,9 @@ fn a_run_that_was_stopped_never_passes() {
     );
     let note = "not everything was asked: the budget is used up";
     let all = [
-        table(&[found.clone()], PLAIN),
-        markdown(&[found.clone()]),
-        html(&[found.clone()]),
+        table(std::slice::from_ref(&found), PLAIN),
+        markdown(std::slice::from_ref(&found)),
+        html(std::slice::from_ref(&found)),
     ];
     assert!(all.iter().all(|text| text.contains(note)), "{all:?}");
     let shown = junit(&[found]);
@@ -212,12 +212,12 @@ fn a_job_in_which_nothing_was_answered_is_told_as_such() {
     let nothing = Tally::new(id("north/large"), [id("south/medium")], 3);
     let found = report("r", nothing.measures(&Resampling::new(1)), Vec::new());
     assert_eq!(found.exit_code(), 1);
-    let shown = table(&[found.clone()], PLAIN);
+    let shown = table(std::slice::from_ref(&found), PLAIN);
     assert!(
         shown.contains("there is nothing to compare with"),
         "{shown}"
     );
-    page(&html(&[found.clone()]));
+    page(&html(std::slice::from_ref(&found)));
     assert!(json(&[found]).contains("\"quality\": null"));
 }
 
