@@ -16,6 +16,7 @@ mod gateway;
 mod layers;
 mod loom;
 mod options;
+mod phoenix;
 mod process;
 mod prometheus;
 mod python;
@@ -59,6 +60,8 @@ enum Task {
     Clients,
     /// Two real models behind the gateway, the official `OpenAI` SDK in front; exit 77 when they can't be installed
     Real(real::Args),
+    /// An agent's own traces in Phoenix, with what the gateway decided; exit 77 when it can't be installed
+    Phoenix(phoenix::Args),
     /// Hundreds of streams for minutes while faults change every second; exit 1 when anything leaks
     Soak(soak::Args),
     /// Alert rules and dashboard: every metric they ask for exists, and promtool takes them
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(bench),
         Task::Clients => clients::run(),
         Task::Real(args) => real::run(&args),
+        Task::Phoenix(args) => phoenix::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Rules => rules::run(),
         Task::Prometheus => prometheus::run(),

@@ -384,7 +384,7 @@ pub enum EventKind {
         reason: &'static str,
         /// The patience that had run out.
         patience: Duration,
-        /// Latencies of the rung that was too slow.
+        /// Latencies of the rung that was too slow, when patience ran out.
         latency: Latency,
     },
     /// A stream broke after its commit (once per break, when it is known who goes on).

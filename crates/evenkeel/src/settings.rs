@@ -1,7 +1,7 @@
 //! From files to a router.
 
 use crate::{RouterError, SettingsError, endpoints, files};
-use evenkeel_core::{Clock, ModelId, Observer, SystemClock};
+use evenkeel_core::{Clock, ModelId, Observer, PolicyStamp, SystemClock};
 use evenkeel_prompts::{PromptSet, Sources, Unreadable};
 use evenkeel_providers::Client;
 use evenkeel_roster::{CandidatesByRole, Config, Dialect, Loaded, Problem, Problems, SourceFile};
@@ -81,17 +81,26 @@ impl Settings {
             contents.add(path, &bytes);
             Ok(bytes)
         })?;
-        let providers = loaded.config.providers.values();
+        let mut config = loaded.config;
+        let hash = contents.hash();
+        // What calls are told to be answered by is what operators are shown.
+        config.stamp = config.stamp.map(|stamp| {
+            Arc::new(PolicyStamp {
+                version: stamp.version.clone(),
+                sha256: hash.as_str().into(),
+            })
+        });
+        let providers = config.providers.values();
         let certificates =
             providers.filter_map(|p| Some((p.name.clone(), endpoints::certificates(p, &folder)?)));
         Ok(Self {
             certificates: certificates.collect(),
-            config: loaded.config,
+            config,
             prompts,
             warnings: loaded.warnings,
             folder,
             as_of: today,
-            hash: contents.hash(),
+            hash,
         })
     }
 

@@ -10,6 +10,8 @@ use crate::trust::Trust;
 use arc_swap::{ArcSwap, Guard};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_otel_emit::audit::AuditSink;
+use evenkeel_otel_emit::otlp::SdkTracer;
+use evenkeel_otel_emit::spans::Spans;
 use evenkeel_roster::{MetricsAccess, ServerConfig};
 use evenkeel_router::Router;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,8 @@ pub(crate) struct App {
     pub(crate) audit: Option<Arc<dyn AuditSink>>,
     /// None where nothing is counted.
     pub(crate) metrics: Option<Arc<GatewayMetrics>>,
+    /// None where nothing is traced.
+    pub(crate) spans: Option<Arc<Spans<SdkTracer>>>,
     pub(crate) ids: RequestIds,
     pub(crate) limits: Limits,
     served: ArcSwap<Served>,
@@ -71,6 +75,7 @@ impl App {
             tickets: None,
             audit: None,
             metrics: None,
+            spans: None,
             served: ArcSwap::from_pointee(Served::new(config)),
             live: OnceLock::new(),
             ids: RequestIds::new(fastrand::u64(..)),

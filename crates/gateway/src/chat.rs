@@ -6,12 +6,13 @@ use crate::body;
 use crate::context::{call_context, is_off};
 use crate::error::ApiError;
 use crate::events::{EventBody, Opening, Wording};
+use crate::telemetry::{self, put_trace, traced};
 use crate::tickets::client::{Wanted, again, told};
 use crate::trust::{baggage, put_baggage};
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use evenkeel_core::{Baggage, CallContext, DegradationContext, ModelId, Trail};
+use evenkeel_core::{Baggage, CallContext, DegradationContext, ModelId, TraceContext, Trail};
 use evenkeel_providers::wire::ClientRequest;
 use evenkeel_providers::wire::openai::decode_request;
 use evenkeel_router::{CallError, CallErrorKind, PassTo};
@@ -20,6 +21,9 @@ use http::{HeaderName, HeaderValue, Request, Response, header};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+
+/// What it is served on.
+const ROUTE: &str = "/v1/chat/completions";
 
 /// Bodies from this size on, in bytes, are decoded off the runtime's threads:
 /// a megabyte of JSON takes some milliseconds, in which nothing else would run.
@@ -35,7 +39,10 @@ pub(crate) async fn completions(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let id = app.ids.of(&parts.headers);
-    let mut response = match answer(&app, &parts, body, id.clone()).await {
+    let (method, headers) = (parts.method.as_str(), &parts.headers);
+    let mut span = telemetry::begin(app.spans.as_ref(), method, ROUTE, headers, now());
+    let trace = span.as_ref().map(|span| span.context().clone());
+    let mut response = match answer(&app, &parts, body, id.clone(), trace).await {
         Ok(response) => response,
         Err(refusal) => {
             tracing::info!(
@@ -48,7 +55,11 @@ pub(crate) async fn completions(
         }
     };
     put_request_id(response.headers_mut(), &id);
-    response
+    put_trace(&mut response, None, span.as_ref());
+    if let Some(span) = &mut span {
+        span.answered(response.status().as_u16(), &id);
+    }
+    traced(response, span)
 }
 
 /// The answer of the role that is asked, be it an error; `Err` is a request
@@ -58,6 +69,7 @@ async fn answer(
     parts: &Parts,
     body: Body,
     id: Arc<str>,
+    trace: Option<TraceContext>,
 ) -> Result<Response<Body>, ApiError> {
     let headers = &parts.headers;
     let Some(caller) = app.served().keys.admit(headers) else {
@@ -73,6 +85,8 @@ async fn answer(
     let begun = now();
     let mut context = call_context(headers, id.clone())?;
     context.caller = caller.id().cloned();
+    // The span of the request, where there is one, is the call's parent.
+    context.trace = trace.or(context.trace);
     let baggage = baggage(headers);
     if app.served().trust.covers(&caller, &parts.extensions) {
         context.degradation = baggage.degradation();
@@ -174,6 +188,7 @@ impl Call<'_> {
         let mut response = json_response(body.to_string());
         let overhead = self.overhead(called, &answer.trail);
         put_meta(response.headers_mut(), &answer.meta, overhead);
+        put_trace(&mut response, answer.trace.as_ref(), None);
         let baggage = self.baggage.write(&answer.degradation);
         put_baggage(response.headers_mut(), baggage);
         Ok(response)
@@ -207,7 +222,9 @@ impl Call<'_> {
         let meta = stream.meta().clone();
         let baggage = self.baggage.write(&stream.degradation());
         let overhead = self.overhead(called, &stream.trail());
+        let trace = stream.trace().cloned();
         let mut response = event_stream(EventBody::new(stream, wording));
+        put_trace(&mut response, trace.as_ref(), None);
         let headers = response.headers_mut();
         put_meta(headers, &meta, overhead);
         put_baggage(headers, baggage);
@@ -241,6 +258,7 @@ impl Call<'_> {
             }
             _ => answer.into_response(),
         };
+        put_trace(&mut response, error.trace.as_ref(), None);
         let headers = response.headers_mut();
         put_failure(headers, &self.role, reason, &error.trail);
         put_baggage(headers, self.baggage.write(&self.before));

@@ -2,7 +2,8 @@
 
 use crate::demand::{complexity, min_capability, pinned_roster};
 use crate::error::ApiError;
-use evenkeel_core::{CallContext, ClockOverrides, TraceContext};
+use crate::telemetry::inbound;
+use evenkeel_core::{CallContext, ClockOverrides};
 use http::HeaderMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +63,7 @@ pub(crate) fn call_context(
             stall: clock(headers, "x-evenkeel-stall-ms")?,
             deadline: clock(headers, "x-evenkeel-deadline-ms")?,
         },
-        trace: trace(headers),
+        trace: inbound(headers),
         ..CallContext::default()
     })
 }
@@ -115,43 +116,6 @@ fn id(headers: &HeaderMap, name: &'static str) -> Result<Option<Arc<str>>, ApiEr
     }
 }
 
-/// The inbound trace, if it is well-formed; W3C asks for a broken one to be ignored.
-fn trace(headers: &HeaderMap) -> Option<TraceContext> {
-    let traceparent = headers.get("traceparent")?.to_str().ok()?.trim();
-    if !is_traceparent(traceparent) {
-        return None;
-    }
-    let tracestate = headers
-        .get("tracestate")
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
-    Some(TraceContext {
-        traceparent: traceparent.into(),
-        tracestate: tracestate.into(),
-    })
-}
-
-/// W3C Trace Context, section 3.2: version, trace id, parent id, flags in
-/// lower-case hex; ids of zeros and version `ff` are invalid.
-fn is_traceparent(text: &str) -> bool {
-    let mut fields = text.split('-');
-    let mut hex = |length: usize| {
-        fields.next().filter(|field| {
-            field.len() == length
-                && field
-                    .bytes()
-                    .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        })
-    };
-    let (version, trace, parent, flags) = (hex(2), hex(32), hex(16), hex(2));
-    let some = |id: Option<&str>| id.is_some_and(|id| id.bytes().any(|b| b != b'0'));
-    version.is_some_and(|v| v != "ff")
-        && some(trace)
-        && some(parent)
-        && flags.is_some()
-        && (version != Some("00") || fields.next().is_none())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,21 +156,5 @@ mod tests {
             &*ids.of(&one("x-request-id", &long)),
             "evk-0000000000000007-2"
         );
-    }
-
-    #[test]
-    fn a_broken_traceparent_is_ignored() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert!(trace(&one("traceparent", good)).is_some());
-        for bad in [
-            "",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
-            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
-        ] {
-            assert!(trace(&one("traceparent", bad)).is_none(), "{bad}");
-        }
     }
 }

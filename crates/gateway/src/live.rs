@@ -5,7 +5,7 @@ use crate::server::is_open;
 use evenkeel::{Replaced, RouterError, Settings, SettingsError};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_qualify::Staleness;
-use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig};
+use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig, TelemetryConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) struct Live {
     began: ServerConfig,
     /// What they said of the audit log then.
     audit: Option<AuditConfig>,
+    /// What they said of telemetry then.
+    telemetry: TelemetryConfig,
     /// Taken for a whole reload.
     running: tokio::sync::Mutex<Settings>,
     shown: Mutex<Shown>,
@@ -49,6 +51,7 @@ impl Live {
             address,
             began: settings.config().server.clone(),
             audit: settings.config().audit.clone(),
+            telemetry: settings.config().telemetry.clone(),
             shown: Mutex::new(Shown {
                 hash: settings.hash().to_owned(),
                 loaded: SystemClock.now(),
@@ -225,6 +228,10 @@ impl Reloader {
                 live.audit.as_ref(),
                 settings.config().audit.as_ref(),
             ))
+            .chain(fixed_telemetry(
+                &live.telemetry,
+                &settings.config().telemetry,
+            ))
             .chain(roles.let_go.iter().map(|role| {
                 format!("role `{role}`: the model it was forced to is gone; it is forced no more")
             }))
@@ -283,6 +290,12 @@ fn fixed(old: &ServerConfig, new: &ServerConfig) -> Vec<String> {
 /// The audit log is written as it was begun.
 fn fixed_audit(old: Option<&AuditConfig>, new: Option<&AuditConfig>) -> Option<String> {
     (old != new).then(|| "audit: stays as it is until the program is started anew".to_owned())
+}
+
+/// Telemetry is sent as it was begun.
+fn fixed_telemetry(old: &TelemetryConfig, new: &TelemetryConfig) -> Option<String> {
+    let stays = || "telemetry: stays as it is until the program is started anew".to_owned();
+    (!old.is_as(new)).then(stays)
 }
 
 fn restart(key: &str, running: &str) -> String {

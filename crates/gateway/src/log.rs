@@ -2,7 +2,7 @@
 
 use crate::answer::{ms, usd};
 use evenkeel_core::{
-    CallId, Class, Event, EventKind, HedgeResult, Observer, ShadowPair, TicketState,
+    CallId, Class, Event, EventKind, HedgeResult, Observer, ShadowPair, TicketState, TraceContext,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,12 +20,70 @@ use tracing::field::display;
 #[derive(Debug, Default)]
 pub struct LogObserver {
     exhausted: Episodes,
+    /// Who knows the traces of calls.
+    tracing: Option<Arc<dyn Observer>>,
+}
+
+/// What a line names of the call that it is about.
+#[derive(Debug, Default)]
+struct Ids {
+    call: Option<u64>,
+    context: Option<TraceContext>,
+}
+
+impl Ids {
+    /// The trace id and the span id, in hexadecimal.
+    fn of_trace(&self) -> (Option<&str>, Option<&str>) {
+        let mut fields = self.context.iter().flat_map(|c| c.traceparent.split('-'));
+        (fields.nth(1), fields.next())
+    }
 }
 
 impl LogObserver {
     /// An observer that has seen nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// With the trace of each call, as `tracing` knows it: that has to hear of everything
+    /// before this one does.
+    #[must_use]
+    pub fn with_traces_of(mut self, tracing: Arc<dyn Observer>) -> Self {
+        self.tracing = Some(tracing);
+        self
+    }
+
+    fn ids(&self, event: &Event) -> Ids {
+        let context = match &event.kind {
+            // Its span has ended.
+            EventKind::CallEnded { trace, .. } => trace.clone(),
+            _ => event
+                .call
+                .and_then(|id| self.tracing.as_ref()?.call_context(id)),
+        };
+        Ids {
+            call: event.call.map(CallId::get),
+            context,
+        }
+    }
+}
+
+/// Whether a call in perfect order makes this event too: it is logged at `DEBUG` only.
+fn is_routine(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::CallEnded { outcome, .. } => *outcome != "error",
+        EventKind::HedgeEnded { result, .. } => *result != HedgeResult::Won,
+        kind => matches!(
+            kind,
+            EventKind::CallStarted { .. }
+                | EventKind::AttemptStarted { .. }
+                | EventKind::AttemptEnded { .. }
+                | EventKind::LoserClosed { .. }
+                | EventKind::AnswerJudged { .. }
+                | EventKind::HedgeStarted { .. }
+                | EventKind::Probed { .. }
+                | EventKind::Shadowed(_)
+        ),
     }
 }
 
@@ -59,19 +117,29 @@ impl Episodes {
 
 impl Observer for LogObserver {
     fn on(&self, event: &Event) {
-        let call = event.call.map(display);
+        if let EventKind::CallEnded { role, outcome, .. } = &event.kind
+            && *outcome == "ok"
+        {
+            self.exhausted.end(role);
+        }
+        if is_routine(&event.kind) && !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let ids = &self.ids(event);
+        let (trace_id, span_id) = ids.of_trace();
+        let call = ids.call;
         match &event.kind {
             kind @ (EventKind::LatencyBreach { .. }
             | EventKind::LatencyBreachEnded { .. }
             | EventKind::ModelSubstitution { .. }
             | EventKind::ModelRestoration { .. }
             | EventKind::CanaryStarted { .. }
-            | EventKind::CanaryFailed { .. }) => role_event(kind),
+            | EventKind::CanaryFailed { .. }) => role_event(kind, ids),
             kind @ (EventKind::BreakerTransition { .. }
             | EventKind::CooldownStarted { .. }
             | EventKind::HoldStarted { .. }
             | EventKind::ModelDrift { .. }
-            | EventKind::Probed { .. }) => health_event(kind),
+            | EventKind::Probed { .. }) => health_event(kind, ids),
             kind @ (EventKind::OperatorActed { .. }
             | EventKind::PolicyChanged { .. }
             | EventKind::DrillStarted { .. }
@@ -92,19 +160,15 @@ impl Observer for LogObserver {
                     tracing::warn!(
                         event = "roster_exhausted",
                         call,
+                        trace_id,
+                        span_id,
                         agent.role = %role,
                         exhausted.tried = tried.join(","),
                         exhausted.refused = refused.join(","),
                     );
                 }
             }
-            EventKind::Shadowed(pair) => shadowed(event, pair),
-            EventKind::CallEnded { role, outcome, .. } => {
-                if *outcome == "ok" {
-                    self.exhausted.end(role);
-                }
-                call_event(event);
-            }
+            EventKind::Shadowed(pair) => shadowed(ids, pair),
             EventKind::WorkflowDegraded {
                 workflow,
                 level,
@@ -114,6 +178,8 @@ impl Observer for LogObserver {
             } => tracing::warn!(
                 event = "workflow_degraded",
                 call,
+                trace_id,
+                span_id,
                 workflow = %workflow,
                 degradation.level = level.as_str(),
                 evenkeel.degradation_depth = depth,
@@ -121,15 +187,16 @@ impl Observer for LogObserver {
                 quality.expected_ratio = expected_quality,
             ),
             kind @ (EventKind::TicketChanged { .. } | EventKind::TicketStoreFailed { .. }) => {
-                ticket_event(kind, event.call);
+                ticket_event(kind, ids);
             }
-            _ => call_event(event),
+            _ => call_event(event, ids),
         }
     }
 }
 
 /// What moves a role, or nearly.
-fn role_event(kind: &EventKind) {
+fn role_event(kind: &EventKind, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
     match kind {
         EventKind::LatencyBreach {
             role,
@@ -145,6 +212,9 @@ fn role_event(kind: &EventKind) {
             window: _,
         } => tracing::warn!(
             event = "latency_breach",
+            call = ids.call,
+            trace_id,
+            span_id,
             agent.role = %role,
             evenkeel.task_type = task.as_ref().map(display),
             evenkeel.rung = rung,
@@ -181,6 +251,9 @@ fn role_event(kind: &EventKind) {
             ..
         } => tracing::warn!(
             event = "model_substitution",
+            call = ids.call,
+            trace_id,
+            span_id,
             agent.role = %role,
             evenkeel.task_type = task.as_ref().map(display),
             model.primary = %from_model,
@@ -248,7 +321,8 @@ fn canary_event(kind: &EventKind) {
 }
 
 /// What says how a model or provider is.
-fn health_event(kind: &EventKind) {
+fn health_event(kind: &EventKind, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
     match kind {
         EventKind::BreakerTransition {
             provider,
@@ -267,6 +341,9 @@ fn health_event(kind: &EventKind) {
                 ($level:ident) => {
                     tracing::$level!(
                         event = "breaker_transition",
+                        call = ids.call,
+                        trace_id,
+                        span_id,
                         gen_ai.provider.name = %provider,
                         model.primary = model,
                         agent.role = role,
@@ -287,6 +364,9 @@ fn health_event(kind: &EventKind) {
         }
         EventKind::CooldownStarted { model, duration } => tracing::warn!(
             event = "cooldown_started",
+            call = ids.call,
+            trace_id,
+            span_id,
             model.primary = %model,
             cooldown_ms = ms(*duration),
         ),
@@ -297,6 +377,9 @@ fn health_event(kind: &EventKind) {
             duration,
         } => tracing::error!(
             event = "hold_started",
+            call = ids.call,
+            trace_id,
+            span_id,
             gen_ai.provider.name = %provider,
             model.primary = model.as_ref().map(display),
             error.type = class.as_str(),
@@ -309,6 +392,9 @@ fn health_event(kind: &EventKind) {
             expected,
         } => tracing::warn!(
             event = "model_drift",
+            call = ids.call,
+            trace_id,
+            span_id,
             agent.role = %role,
             gen_ai.request.model = model.model(),
             gen_ai.response.model = %reported,
@@ -395,8 +481,9 @@ fn operator_event(kind: &EventKind) {
 }
 
 /// What becomes of kept calls.
-fn ticket_event(kind: &EventKind, call: Option<CallId>) {
-    let call = call.map(display);
+fn ticket_event(kind: &EventKind, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let call = ids.call;
     match kind {
         EventKind::TicketChanged {
             ticket,
@@ -412,6 +499,8 @@ fn ticket_event(kind: &EventKind, call: Option<CallId>) {
                     tracing::$level!(
                         event = "ticket_changed",
                         call,
+                        trace_id,
+                        span_id,
                         agent.role = %role,
                         ticket = %ticket,
                         ticket.state = state.as_str(),
@@ -429,6 +518,8 @@ fn ticket_event(kind: &EventKind, call: Option<CallId>) {
         EventKind::TicketStoreFailed { role, doing, error } => tracing::error!(
             event = "ticket_store_failed",
             call,
+            trace_id,
+            span_id,
             agent.role = %role,
             doing,
             error,
@@ -438,8 +529,9 @@ fn ticket_event(kind: &EventKind, call: Option<CallId>) {
 }
 
 /// What happens to one call.
-fn call_event(event: &Event) {
-    let call = event.call.map(display);
+fn call_event(event: &Event, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let call = ids.call;
     match &event.kind {
         EventKind::CallStarted {
             role,
@@ -449,6 +541,8 @@ fn call_event(event: &Event) {
         } => tracing::debug!(
             event = "call_started",
             call,
+            trace_id,
+            span_id,
             agent.role = %role,
             evenkeel.task_type = task.as_ref().map(display),
             request_id = request_id.as_ref().map(display),
@@ -462,6 +556,8 @@ fn call_event(event: &Event) {
         } => tracing::debug!(
             event = "attempt_started",
             call,
+            trace_id,
+            span_id,
             attempt,
             evenkeel.rung = rung,
             gen_ai.request.model = %model,
@@ -482,6 +578,8 @@ fn call_event(event: &Event) {
         } => tracing::debug!(
             event = "attempt_ended",
             call,
+            trace_id,
+            span_id,
             attempt,
             gen_ai.request.model = %model,
             duration_ms = ms(*duration),
@@ -495,7 +593,7 @@ fn call_event(event: &Event) {
             error.type = class.map(Class::as_str),
             http.response.status_code = status,
         ),
-        EventKind::StreamInterrupted { .. } => stream_interrupted(event),
+        EventKind::StreamInterrupted { .. } => stream_interrupted(event, ids),
         EventKind::ModelFallback {
             role,
             primary,
@@ -508,6 +606,8 @@ fn call_event(event: &Event) {
         } => tracing::info!(
             event = "model_fallback_activated",
             call,
+            trace_id,
+            span_id,
             agent.role = %role,
             primary_model = %primary,
             fallback_model = %fallback,
@@ -516,15 +616,16 @@ fn call_event(event: &Event) {
             error.type = class.map(Class::as_str),
             http.response.status_code = status,
         ),
-        EventKind::HedgeStarted { .. } | EventKind::HedgeEnded { .. } => hedge_event(event),
-        EventKind::CallEnded { .. } => call_ended(event),
-        _ => quality_event(event),
+        EventKind::HedgeStarted { .. } | EventKind::HedgeEnded { .. } => hedge_event(event, ids),
+        EventKind::CallEnded { .. } => call_ended(event, ids),
+        _ => quality_event(event, ids),
     }
 }
 
 /// Attempts beside others.
-fn hedge_event(event: &Event) {
-    let call = event.call.map(display);
+fn hedge_event(event: &Event, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let call = ids.call;
     match &event.kind {
         EventKind::HedgeStarted {
             role,
@@ -534,6 +635,8 @@ fn hedge_event(event: &Event) {
         } => tracing::debug!(
             event = "hedge_started",
             call,
+            trace_id,
+            span_id,
             agent.role = %role,
             from,
             to,
@@ -549,6 +652,8 @@ fn hedge_event(event: &Event) {
         } => tracing::info!(
             event = "model_substitution",
             call,
+            trace_id,
+            span_id,
             agent.role = %role,
             model.primary = %from_model,
             model.fallback = %to_model,
@@ -564,6 +669,8 @@ fn hedge_event(event: &Event) {
         } => tracing::debug!(
             event = "hedge_ended",
             call,
+            trace_id,
+            span_id,
             agent.role = %role,
             model.primary = %from_model,
             model.fallback = %to_model,
@@ -574,8 +681,9 @@ fn hedge_event(event: &Event) {
 }
 
 /// What was made of an answer of one call.
-fn quality_event(event: &Event) {
-    let call = event.call.map(display);
+fn quality_event(event: &Event, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let call = ids.call;
     match &event.kind {
         EventKind::QualityRejected {
             role,
@@ -587,6 +695,8 @@ fn quality_event(event: &Event) {
         } => tracing::info!(
             event = "quality_rejected",
             call,
+            trace_id,
+            span_id,
             attempt,
             agent.role = %role,
             evenkeel.task_type = task.as_ref().map(display),
@@ -603,6 +713,8 @@ fn quality_event(event: &Event) {
         } => tracing::warn!(
             event = "validator_failed",
             call,
+            trace_id,
+            span_id,
             attempt,
             agent.role = %role,
             model.primary = %model,
@@ -614,7 +726,9 @@ fn quality_event(event: &Event) {
     }
 }
 
-fn stream_interrupted(event: &Event) {
+fn stream_interrupted(event: &Event, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let call = ids.call;
     let EventKind::StreamInterrupted {
         role,
         from_model,
@@ -626,10 +740,11 @@ fn stream_interrupted(event: &Event) {
     else {
         return;
     };
-    let call = event.call.map(display);
     tracing::warn!(
         event = "stream_interrupted",
         call,
+        trace_id,
+        span_id,
         agent.role = %role,
         model.primary = %from_model,
         model.fallback = resumed.as_ref().map(|(_, model)| display(model)),
@@ -639,10 +754,13 @@ fn stream_interrupted(event: &Event) {
     );
 }
 
-fn shadowed(event: &Event, pair: &ShadowPair) {
+fn shadowed(ids: &Ids, pair: &ShadowPair) {
+    let (trace_id, span_id) = ids.of_trace();
     tracing::debug!(
         event = "shadowed",
-        call = event.call.map(display),
+        call = ids.call,
+        trace_id,
+        span_id,
         agent.role = %pair.role,
         live_model = %pair.live.model,
         shadow_model = %pair.shadow.model,
@@ -652,7 +770,9 @@ fn shadowed(event: &Event, pair: &ShadowPair) {
     );
 }
 
-fn call_ended(event: &Event) {
+fn call_ended(event: &Event, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let call = ids.call;
     let EventKind::CallEnded {
         role,
         outcome,
@@ -665,12 +785,13 @@ fn call_ended(event: &Event) {
     else {
         return;
     };
-    let call = event.call.map(display);
     macro_rules! ended {
         ($level:ident) => {
             tracing::$level!(
                 event = "call_ended",
                 call,
+                trace_id,
+                span_id,
                 agent.role = %role,
                 outcome,
                 duration_ms = ms(*duration),

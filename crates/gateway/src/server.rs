@@ -7,6 +7,7 @@ use crate::live::{Live, Reloader};
 use crate::metrics::GatewayMetrics;
 use crate::routes;
 use crate::socket::{Served, Serving, Socket};
+use crate::telemetry::Tracing;
 use crate::tickets::Tickets;
 use crate::trust::Peer;
 use axum::body::Body;
@@ -147,6 +148,17 @@ impl Server {
     pub fn with_metrics(mut self, metrics: Arc<GatewayMetrics>) -> Self {
         let app = Arc::get_mut(&mut self.app);
         app.expect("nothing is served yet").metrics = Some(metrics);
+        self
+    }
+
+    /// Makes a span of each request, whose call is then below it.
+    ///
+    /// # Panics
+    /// Never: nobody has what it serves before it runs.
+    #[must_use]
+    pub fn with_tracing(mut self, tracing: &Tracing) -> Self {
+        let app = Arc::get_mut(&mut self.app);
+        app.expect("nothing is served yet").spans = Some(tracing.spans());
         self
     }
 

@@ -1,5 +1,21 @@
 #![doc = include_str!("../README.md")]
 
+mod content;
+#[cfg(feature = "tracing")]
+mod current;
+mod names;
+mod reason;
+mod semconv;
+mod trace_context;
+mod value;
+
 pub mod audit;
 pub mod metrics;
-mod reason;
+#[cfg(feature = "otlp")]
+pub mod otlp;
+pub mod spans;
+
+pub use crate::content::{Capture, CaptureContent, Redaction};
+#[cfg(feature = "tracing")]
+pub use crate::current::TracingContext;
+pub use crate::trace_context::is_trace_context;

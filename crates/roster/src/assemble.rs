@@ -9,6 +9,7 @@ use crate::candidates::{CandidatesByRole, refuse_unknown};
 use crate::config::{Config, RoleConfig, RungConfig};
 use crate::model::{ModelConfig, SimulatedModelConfig};
 use crate::provider::{Dialect, ProviderConfig};
+use crate::telemetry::TelemetryConfig;
 use crate::written::{Preset, Written, WrittenFallback, WrittenRoster};
 use evenkeel_document::{Findings, Place, nearest};
 
@@ -51,6 +52,7 @@ pub(crate) fn assemble(
         .keys()
         .map(|id| (id.clone(), assemble_model(id, written, &providers)))
         .collect();
+    let telemetry = settled_telemetry(written, home, env, findings);
     Draft {
         config: Config {
             roles,
@@ -64,11 +66,27 @@ pub(crate) fn assemble(
                 .iter()
                 .map(|(id, entry)| (id.clone(), entry.registered(id)))
                 .collect(),
+            telemetry,
             stamp: None,
             audit: written.audit.clone(),
         },
         named,
     }
+}
+
+/// What the files say of telemetry, and the environment beside them.
+fn settled_telemetry(
+    written: &Written<'_>,
+    home: &Place,
+    env: &dyn Fn(&str) -> Option<String>,
+    findings: &mut Findings,
+) -> TelemetryConfig {
+    let mut unusable = Vec::new();
+    let telemetry = written.telemetry.settled(env, &mut unusable);
+    for variable in unusable {
+        findings.warning(home, variable.to_string(), None);
+    }
+    telemetry
 }
 
 fn assemble_roles(

@@ -16,6 +16,7 @@ use crate::network::Network;
 use crate::policy::RolePolicy;
 use crate::provider::ProviderConfig;
 use crate::registry::RegisteredModel;
+use crate::telemetry::TelemetryConfig;
 use crate::tickets::TicketsConfig;
 
 /// A configuration without errors.
@@ -35,6 +36,8 @@ pub struct Config {
     pub alerts: AlertsConfig,
     /// Every model of the registry, whether or not a roster names it.
     pub registry: BTreeMap<ModelId, RegisteredModel>,
+    /// Where telemetry goes, and what of it.
+    pub telemetry: TelemetryConfig,
     /// Which configuration this is, where it was read from files.
     pub stamp: Option<Arc<PolicyStamp>>,
     /// How the audit log is written; none: there is none.

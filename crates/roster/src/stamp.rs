@@ -8,6 +8,7 @@ use evenkeel_document::{Document, SourceFile};
 use sha2::{Digest as _, Sha256};
 
 /// The stamp of the files that were read: their SHA-256, and what they call themselves.
+/// Whoever reads further files with them, such as prompts, puts the hash of all in.
 ///
 /// The hash is that of each file's name without folder, a zero byte, its bytes and a zero
 /// byte, in the order of names. Placeholders are hashed as they are written, so that no

@@ -89,9 +89,12 @@ pub(crate) fn start(filter: &str, format: Format) -> anyhow::Result<Flush> {
         lines.with_ansi(terminal).boxed()
     };
     // Libraries below may print headers, and with them keys: only their
-    // warnings are let through, whatever the filter says.
-    let ours =
-        filter_fn(|meta| meta.target().starts_with("evenkeel") || *meta.level() <= Level::WARN);
+    // warnings are let through, whatever the filter says. The exporters' tell of every
+    // batch that a collector did not take; we tell of the first.
+    let ours = filter_fn(|meta| {
+        meta.target().starts_with("evenkeel")
+            || (*meta.level() <= Level::WARN && !meta.target().starts_with("opentelemetry"))
+    });
     tracing_subscriber::registry()
         .with(filter)
         .with(lines.with_filter(ours))

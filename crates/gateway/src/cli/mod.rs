@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod eol;
 mod explain;
+mod hearers;
 mod lines;
 mod serve;
 mod status;

@@ -1,20 +1,14 @@
 //! `evenkeel serve`.
 
+use super::hearers::Hearers;
 use super::lines;
 use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
-use evenkeel_gateway::{
-    Alerts, GatewayMetrics, HttpValidators, Limits, LogObserver, Server, ShadowLog, Tickets,
-    audit_log, open_audit, stale_scores,
-};
-use evenkeel_otel_emit::audit::FileSink;
-use evenkeel_otel_emit::metrics::Exposition;
+use evenkeel_gateway::{HttpValidators, Limits, Server, Tickets, stale_scores};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,17 +17,13 @@ pub(crate) struct ServeArgs {
     /// The config folder, or one `evenkeel.toml` with everything in it.
     #[arg(long, value_name = "PATH")]
     config: PathBuf,
-    /// What to log, in the words of `RUST_LOG` [default: `EVENKEEL_LOG`, else info]
+    /// What to log, in the words of `RUST_LOG` [default: `EVENKEEL_LOG`, else `RUST_LOG`, else info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = lines::Format::Auto, value_name = "FORMAT")]
     log_format: lines::Format,
 }
-
-/// How long the last pairs of shadowed calls may take to be written, the last alerts to be
-/// told, and the last records of the audit log.
-const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
 /// second signal ends it at once. SIGHUP reloads the configuration.
@@ -49,24 +39,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for stale in stale_scores(&settings) {
         tracing::warn!(event = "config_warning", "{stale}");
     }
-    let metrics = Arc::new(GatewayMetrics::new(settings.config(), Exposition::new()?));
-    let mut observers: Vec<Arc<dyn Observer>> =
-        vec![Arc::new(LogObserver::new()), metrics.observer()];
-    let audit = open_audit(&settings, &instance())?;
-    if let Some(audit) = &audit {
-        observers.push(Arc::new(audit_log(&settings, audit.clone())));
-    }
-    let mut writers = JoinSet::new();
-    if let Some(folder) = settings.state_dir() {
-        let (shadows, writer) = ShadowLog::new(folder.join("shadow"));
-        observers.push(Arc::new(shadows));
-        writers.spawn(writer.run());
-    }
-    if let Some((alerts, poster)) = Alerts::new(settings.config())? {
-        observers.push(Arc::new(alerts));
-        writers.spawn(poster.run());
-    }
-    let observer: Arc<dyn Observer> = Arc::new(observers);
+    let (hearers, observer) = Hearers::of(&settings)?;
     let validators = HttpValidators::new()?;
     let mut builder = settings
         .router_builder(observer.clone())?
@@ -76,12 +49,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         builder = builder.tickets(tickets.clone());
     }
     let router = builder.build()?;
-    let mut server = Server::bind(&settings.config().server, router.clone(), Limits::default())?
-        .with_metrics(metrics)
-        .reading(args.config, settings);
-    if let Some(audit) = &audit {
-        server = server.with_audit(audit.clone());
-    }
+    let server = Server::bind(&settings.config().server, router.clone(), Limits::default())?;
+    let mut server = hearers.shown_by(server).reading(args.config, settings);
     let background = TaskTracker::new();
     let end = CancellationToken::new();
     if let Some(tickets) = tickets.clone() {
@@ -115,7 +84,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         () = server.run(stop.cancelled()) => {}
         () = twice => {
             tracing::warn!(event = "stopped", "stopped before the calls in flight were finished");
-            close_audit(audit).await;
+            hearers.close_audit().await;
             return Ok(ExitCode::FAILURE);
         }
         () = reloads => {}
@@ -127,28 +96,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(tickets) = tickets {
         tickets.close();
     }
-    // With the router the log ends, and with it the writer, when all is written. A
-    // disk that hangs holds up no end.
+    // With the router the logs end, and with them their writers, when all is written.
     drop(router);
-    let _ = tokio::time::timeout(LAST_WRITES, async {
-        while writers.join_next().await.is_some() {}
-    })
-    .await;
-    close_audit(audit).await;
+    hearers.end().await;
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// A name of this process that no other has.
-fn instance() -> String {
-    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
-}
-
-/// Waits until the audit log has its last records. What it cannot write it tells itself.
-async fn close_audit(audit: Option<Arc<FileSink>>) {
-    if let Some(audit) = audit {
-        let _ = tokio::task::spawn_blocking(move || audit.close(LAST_WRITES)).await;
-    }
 }
 
 /// Says where it listens.
@@ -183,8 +135,10 @@ fn open_tickets(
     Ok(Some(Arc::new(tickets)))
 }
 
+/// Ours, else the one that Rust programs have.
 fn log_from_env() -> Option<String> {
-    std::env::var_os("EVENKEEL_LOG").and_then(|filter| filter.into_string().ok())
+    let text = |name| std::env::var_os(name)?.into_string().ok();
+    text("EVENKEEL_LOG").or_else(|| text("RUST_LOG"))
 }
 
 /// The signals that ask the program to end.

@@ -22,6 +22,10 @@ use evenkeel_otel_emit::metrics::{
 use evenkeel_roster::{Config, MetricsAccess};
 use http::{HeaderMap, Response, Uri, header};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the last values may take to be pushed.
+const LAST_PUSHED: Duration = Duration::from_secs(3);
 
 /// Why metrics cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +68,16 @@ impl GatewayMetrics {
     /// What counts telemetry that was dropped.
     pub fn losses(&self) -> Losses {
         self.metrics.losses()
+    }
+
+    /// Pushes the last values, where they are pushed, within some seconds.
+    pub async fn shutdown(&self) {
+        let provider = self.exposition.provider().clone();
+        let ended =
+            tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_PUSHED)).await;
+        if let Ok(Err(error)) = ended {
+            tracing::warn!(event = "telemetry_incomplete", problem = %error, "metrics at the end");
+        }
     }
 
     /// Goes by another configuration from now on.

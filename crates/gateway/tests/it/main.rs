@@ -28,5 +28,6 @@ mod shutdown;
 mod slow_clients;
 mod streams;
 mod tickets;
+mod traces;
 mod validators;
 mod wire;

@@ -5,4 +5,14 @@
 )]
 
 mod audit;
+mod closed;
+mod content;
+mod leaks;
 mod metrics;
+mod moves;
+mod otlp;
+mod propagation;
+mod records;
+mod spans;
+mod story;
+mod world;

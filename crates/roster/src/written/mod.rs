@@ -14,6 +14,7 @@ mod registry;
 mod roster;
 mod server;
 mod task;
+mod telemetry;
 mod tickets;
 mod validators;
 
@@ -34,10 +35,12 @@ use self::provider::read_providers;
 use self::registry::read_registry;
 use self::roster::read_roster;
 use self::server::read_server;
+use self::telemetry::read_telemetry;
 use self::tickets::read_tickets;
 use crate::alerts::AlertsConfig;
 use crate::audit::AuditConfig;
 use crate::config::ServerConfig;
+use crate::telemetry::WrittenTelemetry;
 use crate::tickets::TicketsConfig;
 use evenkeel_document::{Document, Findings, Part, Place, Scope, Table, TableReader};
 
@@ -55,6 +58,7 @@ pub(crate) struct Written<'a> {
     pub(crate) shared: SharedTables,
     pub(crate) providers: BTreeMap<String, WrittenProvider>,
     pub(crate) server: ServerConfig,
+    pub(crate) telemetry: WrittenTelemetry,
     pub(crate) tickets: TicketsConfig,
     pub(crate) alerts: AlertsConfig,
     pub(crate) audit: Option<AuditConfig>,
@@ -102,6 +106,8 @@ impl<'a> Written<'a> {
         self.version = read_version(table);
         self.shared.read(table, &[scope], true);
         self.server = table.within("server", read_server).unwrap_or_default();
+        let telemetry = table.within("telemetry", read_telemetry);
+        self.telemetry = telemetry.unwrap_or_default();
         self.tickets = table.within("tickets", read_tickets).unwrap_or_default();
         self.alerts = table.within("alerts", read_alerts).unwrap_or_default();
         self.audit = table.within("audit", read_audit);

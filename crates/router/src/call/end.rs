@@ -93,7 +93,7 @@ impl Call {
         self.attempts[index].window_ends = None;
         let meta = self.meta(index);
         self.note_drills(Some(meta.rung), now);
-        self.tell_route(index, &meta, now);
+        self.tell_route(index, now);
         self.role.note_answered();
         meta
     }
@@ -226,14 +226,29 @@ impl Call {
         }
     }
 
-    fn tell_route(&mut self, index: usize, meta: &Meta, now: Instant) {
+    fn tell_route(&mut self, index: usize, now: Instant) {
         self.end_races(Some(index), now);
         let winner = &self.attempts[index];
         if winner.hedge_of.is_some() || winner.rung == self.assigned {
             return;
         }
         let end = self.first_end();
-        let class = end.and_then(|(_, end)| end.class());
+        let failed = end.and_then(|(rung, end)| Some((end.class()?, self.status(*rung))));
+        let reason = self.failover_reason().unwrap_or("transient");
+        self.tell_fallback(index, reason, failed, now);
+    }
+
+    /// Tells that attempt `index` answers because of `reason`, and where that is a failure,
+    /// its class and its status.
+    pub(super) fn tell_fallback(
+        &self,
+        index: usize,
+        reason: &'static str,
+        failed: Option<(Class, Option<u16>)>,
+        now: Instant,
+    ) {
+        let attempt = &self.attempts[index];
+        let (class, status) = failed.unzip();
         self.tell(
             now,
             EventKind::ModelFallback {
@@ -241,14 +256,12 @@ impl Call {
                 task: self.context.task.clone(),
                 request_id: self.context.request_id.clone(),
                 primary: self.role.rungs[0].model.id.clone(),
-                fallback: meta.model_id.clone(),
-                rung: meta.rung,
-                reason: self.failover_reason().unwrap_or("transient"),
+                fallback: self.role.rungs[attempt.rung].model.id.clone(),
+                rung: attempt.rung,
+                reason,
                 class,
-                status: end
-                    .filter(|_| class.is_some())
-                    .and_then(|(rung, _)| self.status(*rung)),
-                latency_added: meta.latency_added,
+                status: status.flatten(),
+                latency_added: attempt.started.saturating_duration_since(self.started),
             },
         );
     }

@@ -57,7 +57,7 @@ impl Call {
         };
         self.hedges += 1;
         self.attempts[hedge].hedge_of = Some(rung);
-        let race = self.begin_race(index, self.attempts[hedge].rung);
+        let race = self.begin_race(index, self.attempts[hedge].rung, now);
         self.attempts[hedge].race = Some(race);
         self.tell(
             now,

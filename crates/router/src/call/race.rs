@@ -1,7 +1,7 @@
 //! The hedges of a call, each told of once when it has ended.
 
 use super::Call;
-use evenkeel_core::{EventKind, HedgeResult, Refusal};
+use evenkeel_core::{EventKind, HedgeResult, Latency, Refusal};
 use std::time::{Duration, Instant};
 
 /// A hedge under way: an attempt beside one whose patience ran out, with its retries
@@ -14,18 +14,27 @@ pub(super) struct Race {
     to: usize,
     /// The patience that had run out.
     patience: Duration,
+    /// What was known of the latency of the first of the two then.
+    latency: Latency,
 }
 
 impl Call {
     /// A hedge to `to` begins because the patience of attempt `index` ran out. Its
     /// number among those of the call.
-    pub(super) fn begin_race(&mut self, index: usize, to: usize) -> usize {
-        self.races.push(Race {
-            from: self.attempts[index].rung,
+    pub(super) fn begin_race(&mut self, index: usize, to: usize, now: Instant) -> usize {
+        let race = self.race(index, to, now);
+        self.races.push(race);
+        self.races.len() - 1
+    }
+
+    fn race(&self, index: usize, to: usize, now: Instant) -> Race {
+        let from = self.attempts[index].rung;
+        Race {
+            from,
             to,
             patience: self.patience_of(index),
-        });
-        self.races.len() - 1
+            latency: self.role.latency(from, self.measure, now),
+        }
     }
 
     fn patience_of(&self, index: usize) -> Duration {
@@ -74,14 +83,18 @@ impl Call {
             && !self.unhedged.contains(&index)
         {
             self.unhedged.push(index);
-            let patience = self.patience_of(index);
-            let race = Race { from, to, patience };
+            let race = self.race(index, to, now);
             self.tell_race(race, HedgeResult::Refused, now);
         }
     }
 
     fn tell_race(&self, race: Race, result: HedgeResult, now: Instant) {
-        let Race { from, to, patience } = race;
+        let Race {
+            from,
+            to,
+            patience,
+            latency,
+        } = race;
         let model = |rung: usize| self.role.rungs[rung].model.id.clone();
         self.tell(
             now,
@@ -96,7 +109,7 @@ impl Call {
                 result,
                 reason: self.hedge_reason(from),
                 patience,
-                latency: self.role.latency(from, self.measure, now),
+                latency,
             },
         );
     }

@@ -290,7 +290,6 @@ impl Call {
             return;
         };
         resume.joint = None;
-        self.answering = Some(index);
         let (from, prefilled) = (resume.from, resume.given > 0);
         let broken = resume.broken.clone();
         let rung = self.attempts[index].rung;
@@ -303,10 +302,28 @@ impl Call {
             at: self.since(now),
         });
         self.tell_interrupted(from, &broken, Some(rung), now);
+        if self.is_first_fallback(rung) {
+            self.tell_fallback(
+                index,
+                broken.class.as_str(),
+                Some((broken.class, broken.status)),
+                now,
+            );
+        }
+        self.answering = Some(index);
         out.push_back(StreamEvent::Resumed(Box::new(self.meta(index))));
         if let Some(usage) = self.attempts[index].usage {
             out.push_back(StreamEvent::Usage(self.delivered_usage(usage)));
         }
+    }
+
+    /// Whether a stream that goes on at `rung` is the first of the call's fallbacks.
+    fn is_first_fallback(&self, rung: usize) -> bool {
+        let Some(winner) = self.winner.filter(|_| self.answering == self.winner) else {
+            return false;
+        };
+        let won = &self.attempts[winner];
+        won.rung != rung && (won.hedge_of.is_some() || won.rung == self.assigned)
     }
 
     fn tell_interrupted(&self, from: usize, broken: &Failure, to: Option<usize>, now: Instant) {

@@ -1,0 +1,126 @@
+//! Who hears what the router of `evenkeel serve` tells, and how they end.
+
+use evenkeel::Settings;
+use evenkeel_core::Observer;
+use evenkeel_gateway::{
+    Alerts, GatewayMetrics, LogObserver, Server, ShadowLog, Tracing, audit_log, collector,
+    open_audit,
+};
+use evenkeel_otel_emit::audit::FileSink;
+use evenkeel_otel_emit::metrics::Exposition;
+use evenkeel_otel_emit::otlp::Collector;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long the last pairs of shadowed calls may take to be written, the last alerts to be
+/// told, and the last records of the audit log. A disk that hangs holds up no end.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// How often metrics are pushed to a collector.
+const PUSHED_EVERY: Duration = Duration::from_secs(15);
+
+/// The parts that hear, as far as they have to be shown or ended.
+pub(super) struct Hearers {
+    metrics: Arc<GatewayMetrics>,
+    tracing: Option<Tracing>,
+    audit: Option<Arc<FileSink>>,
+    writers: JoinSet<()>,
+}
+
+impl Hearers {
+    /// Those that `settings` ask for, and the observer that tells them all.
+    ///
+    /// # Errors
+    /// A collector, an audit log or metrics that cannot be had.
+    pub(super) fn of(settings: &Settings) -> anyhow::Result<(Self, Arc<dyn Observer>)> {
+        let telemetry = &settings.config().telemetry;
+        let instance = instance();
+        let collector = collector(telemetry, &instance)?;
+        let metrics = Arc::new(GatewayMetrics::new(
+            settings.config(),
+            exposition(collector.as_ref())?,
+        ));
+        let tracing = collector.map(|c| Tracing::new(telemetry, &c, &metrics.losses()));
+        let tracing = tracing.transpose()?;
+        let mut observers: Vec<Arc<dyn Observer>> = Vec::new();
+        let mut log = LogObserver::new();
+        if let Some(tracing) = &tracing {
+            // First: the others ask it what to call a call.
+            observers.push(tracing.observer());
+            log = log.with_traces_of(tracing.observer());
+        }
+        observers.push(Arc::new(log));
+        observers.push(metrics.observer());
+        let audit = open_audit(settings, &instance)?;
+        if let Some(audit) = &audit {
+            let mut records = audit_log(settings, audit.clone());
+            if let Some(tracing) = &tracing {
+                records = records.with_traces(tracing.observer());
+            }
+            observers.push(Arc::new(records));
+        }
+        let mut writers = JoinSet::new();
+        if let Some(folder) = settings.state_dir() {
+            let (shadows, writer) = ShadowLog::new(folder.join("shadow"));
+            observers.push(Arc::new(shadows));
+            writers.spawn(writer.run());
+        }
+        if let Some((alerts, poster)) = Alerts::new(settings.config())? {
+            observers.push(Arc::new(alerts));
+            writers.spawn(poster.run());
+        }
+        let hearers = Self {
+            metrics,
+            tracing,
+            audit,
+            writers,
+        };
+        Ok((hearers, Arc::new(observers)))
+    }
+
+    /// The server with what it shows of them.
+    pub(super) fn shown_by(&self, server: Server) -> Server {
+        let mut server = server.with_metrics(self.metrics.clone());
+        if let Some(audit) = &self.audit {
+            server = server.with_audit(audit.clone());
+        }
+        if let Some(tracing) = &self.tracing {
+            server = server.with_tracing(tracing);
+        }
+        server
+    }
+
+    /// Waits until the audit log has its last records. What it cannot write it tells itself.
+    pub(super) async fn close_audit(&self) {
+        if let Some(audit) = self.audit.clone() {
+            let _ = tokio::task::spawn_blocking(move || audit.close(LAST_WRITES)).await;
+        }
+    }
+
+    /// Writes and sends what is left, when nothing is told any more.
+    pub(super) async fn end(mut self) {
+        let written = async { while self.writers.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WRITES, written).await;
+        self.close_audit().await;
+        if let Some(tracing) = self.tracing {
+            self.metrics.shutdown().await;
+            tracing.shutdown().await;
+        }
+    }
+}
+
+/// Metrics that are read, and pushed where there is a collector.
+fn exposition(collector: Option<&Collector>) -> anyhow::Result<Exposition> {
+    let Some(collector) = collector else {
+        return Ok(Exposition::new()?);
+    };
+    let resource = collector.service().resource();
+    let exporter = collector.metrics()?;
+    Ok(Exposition::pushing(resource, exporter, PUSHED_EVERY)?)
+}
+
+/// A name of this process that no other has.
+fn instance() -> String {
+    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+}

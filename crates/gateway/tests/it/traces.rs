@@ -1,0 +1,281 @@
+//! `evenkeel serve` with a collector: what leaves the process, by every way out.
+#![cfg(unix)]
+
+use crate::gateway::{chat, question, upstream};
+use crate::wire::{self, Reply};
+use evenkeel_chaos::{Behaviour, Fault, Upstream};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// In prompt, answer, keys and the provider's own words of an error.
+const CANARY: &str = "canary7f3a";
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const LONG: Duration = Duration::from_secs(60);
+
+/// A collector that takes everything, and all bytes that came.
+async fn collector(tasks: &mut JoinSet<()>) -> (SocketAddr, UnboundedReceiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (bytes, received) = unbounded_channel();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let bytes = bytes.clone();
+            connections.spawn(async move {
+                let mut stream = stream;
+                while let Some(request) = request(&mut stream).await {
+                    let _ = bytes.send(request);
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                    if stream.write_all(answer).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, received)
+}
+
+/// The bytes of the next request on a connection.
+async fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut read = Vec::new();
+    loop {
+        let head = read.windows(4).position(|w| w == b"\r\n\r\n");
+        if let Some(head) = head {
+            let text = String::from_utf8_lossy(&read[..head]).to_ascii_lowercase();
+            let length = text.lines().find_map(|l| l.strip_prefix("content-length:"));
+            let length: usize = length.unwrap().trim().parse().unwrap();
+            if read.len() >= head + 4 + length {
+                return Some(read);
+            }
+        }
+        let mut piece = [0; 8_192];
+        let n = stream.read(&mut piece).await.ok().filter(|n| *n > 0)?;
+        read.extend_from_slice(&piece[..n]);
+    }
+}
+
+/// A gateway whose primary is overloaded and says so in the caller's words.
+struct Serving {
+    child: Child,
+    address: SocketAddr,
+    log: JoinSet<String>,
+    _folder: TempDir,
+    _upstreams: [Upstream; 2],
+}
+
+impl Serving {
+    async fn start(collector: SocketAddr, environment: &[(&str, &str)]) -> Self {
+        let overloaded = Behaviour::failing(Fault::Status {
+            status: 503,
+            code: None,
+            message: format!("no capacity for {CANARY}"),
+            retry_after: None,
+        });
+        let upstreams = [
+            upstream("a", overloaded).await,
+            upstream(
+                "b",
+                Behaviour::default().with_text(format!("hello {CANARY}")),
+            )
+            .await,
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("evenkeel.toml");
+        let [primary, fallback] = upstreams.each_ref().map(Upstream::base_url);
+        let text = format!(
+            r#"
+            [server]
+            listen = "127.0.0.1:0"
+            client_keys = ["evk-{CANARY}"]
+            [telemetry]
+            endpoint = "http://{collector}"
+            headers = {{ authorization = "Bearer otlp-secret" }}
+            [providers.p0]
+            dialect = "openai"
+            base_url = "{primary}"
+            api_key = "sk-{CANARY}"
+            [providers.p1]
+            dialect = "openai"
+            base_url = "{fallback}"
+            api_key = "sk-{CANARY}"
+            [agent_roles.planner]
+            p95_threshold_ms = 5000
+            p99_threshold_ms = 8000
+            evaluation_window_seconds = 15
+            allow_unqualified = true
+            retry = {{ overloaded = 0 }}
+            primary = "p0/m0"
+            fallbacks = [{{ model = "p1/m1", rank = 1 }}]
+            "#
+        );
+        std::fs::write(&path, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        command
+            .args([
+                "serve",
+                "--log",
+                "trace",
+                "--log-format",
+                "json",
+                "--config",
+            ])
+            .arg(&path)
+            .envs(environment.iter().copied())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = String::new();
+        let address = loop {
+            let line = timeout(LONG, lines.next_line())
+                .await
+                .unwrap()
+                .unwrap()
+                .unwrap();
+            said.push_str(&line);
+            said.push('\n');
+            let told: Value = serde_json::from_str(&line).unwrap();
+            if told["event"] == "listening" {
+                break told["address"].as_str().unwrap().parse().unwrap();
+            }
+        };
+        let mut log = JoinSet::new();
+        log.spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                said.push_str(&line);
+                said.push('\n');
+            }
+            said
+        });
+        Self {
+            child,
+            address,
+            log,
+            _folder: folder,
+            _upstreams: upstreams,
+        }
+    }
+
+    async fn ask(&self, stream: bool) -> Reply {
+        let body = question(&json!({
+            "stream": stream,
+            "messages": [
+                { "role": "system", "content": format!("obey {CANARY}") },
+                { "role": "user", "content": format!("I am {CANARY}") },
+            ],
+        }));
+        let key = format!("Bearer evk-{CANARY}");
+        let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+        let headers = [("authorization", &*key), ("traceparent", &*parent)];
+        wire::send(self.address, &chat(&headers, &body)).await
+    }
+
+    async fn metrics(&self) -> String {
+        let key = format!("Bearer evk-{CANARY}");
+        let request = wire::request("GET /metrics", &[("authorization", &key)], b"");
+        wire::send(self.address, &request).await.body
+    }
+
+    /// Ends it in good order; everything it logged.
+    async fn end(mut self) -> String {
+        let pid = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill")
+            .args(["-s", "TERM", &pid])
+            .status()
+            .await;
+        assert!(sent.unwrap().success());
+        let ended = timeout(LONG, self.child.wait()).await;
+        assert!(ended.unwrap().unwrap().success());
+        self.log.join_next().await.unwrap().unwrap()
+    }
+}
+
+/// Everything that came to a collector, as text.
+fn all(received: &mut UnboundedReceiver<Vec<u8>>) -> String {
+    let mut text = String::new();
+    while let Ok(bytes) = received.try_recv() {
+        text.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    text
+}
+
+// Conformance 8.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_what_was_said_leaves_by_any_way_and_every_line_names_its_trace() {
+    let mut tasks = JoinSet::new();
+    let (collector, mut received) = collector(&mut tasks).await;
+    let serving = Serving::start(collector, &[]).await;
+    for stream in [false, true] {
+        let reply = serving.ask(stream).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        assert!(reply.body.contains(CANARY), "the caller gets it");
+        let own = reply.header("traceparent").unwrap();
+        assert!(
+            own.starts_with(&format!("00-{TRACE}-")) && own.ends_with("-01"),
+            "{own}"
+        );
+        assert!(
+            !own.contains("b7ad6b7169203331"),
+            "its own, not the caller's"
+        );
+    }
+    let metrics = serving.metrics().await;
+    let log = serving.end().await;
+    let sent = all(&mut received);
+    for told in [
+        "POST /v1/chat/completions",
+        "evenkeel.request",
+        "chat m1",
+        "model_fallback",
+    ] {
+        assert!(sent.contains(told), "{told} was not sent");
+    }
+    assert!(sent.contains("evenkeel_requests") || sent.contains("evenkeel.requests"));
+    assert!(!sent.contains(CANARY));
+    assert!(!metrics.contains(CANARY) && metrics.contains("evenkeel_fallbacks_total"));
+    for line in log.lines() {
+        assert!(
+            !line.contains(CANARY) && !line.contains("otlp-secret"),
+            "{line}"
+        );
+    }
+    let fallback = log
+        .lines()
+        .find(|line| line.contains("model_fallback_activated"));
+    let fallback: Value = serde_json::from_str(fallback.unwrap()).unwrap();
+    assert_eq!(fallback["trace_id"], TRACE);
+    assert_eq!(fallback["span_id"].as_str().unwrap().len(), 16);
+    assert_eq!(fallback["error.type"], "overloaded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_opt_in_content_is_in_traces_and_still_no_key_nor_a_providers_words() {
+    let mut tasks = JoinSet::new();
+    let (collector, mut received) = collector(&mut tasks).await;
+    let capture = [("EVENKEEL_CAPTURE_CONTENT", "span")];
+    let serving = Serving::start(collector, &capture).await;
+    assert_eq!(serving.ask(false).await.status, 200);
+    let log = serving.end().await;
+    let sent = all(&mut received);
+    for kept in ["I am ", "obey ", "hello "] {
+        assert!(
+            sent.contains(&format!("{kept}{CANARY}")),
+            "{kept} was not sent"
+        );
+    }
+    for secret in ["sk-", "evk-", "no capacity for "] {
+        assert!(!sent.contains(&format!("{secret}{CANARY}")), "{secret}");
+    }
+    assert!(!log.contains(CANARY));
+    assert!(log.contains("content_captured"), "it is told at the start");
+}

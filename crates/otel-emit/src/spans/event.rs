@@ -1,0 +1,341 @@
+//! The events of the contract, with exactly its attributes.
+
+use crate::value::{foreign, int, model, ms, text, texts};
+use crate::{names, reason, semconv};
+use evenkeel_core::{Class, EventKind, HedgeResult, Latency, ModelId, Refusal};
+use opentelemetry::KeyValue;
+use std::time::Duration;
+
+/// An event to be put on a span, or into a log record.
+#[derive(Debug)]
+pub(super) struct SpanEvent {
+    /// Its name on a span.
+    pub(super) name: &'static str,
+    /// Its name in a log record.
+    pub(super) log_name: &'static str,
+    pub(super) attributes: Vec<KeyValue>,
+}
+
+/// An event whose names are `name` and `evenkeel.name`.
+macro_rules! named {
+    ($name:literal, $attributes:expr) => {
+        SpanEvent {
+            name: $name,
+            log_name: concat!("evenkeel.", $name),
+            attributes: $attributes,
+        }
+    };
+}
+
+/// The contract's event for what happened, where it has one.
+pub(super) fn of(kind: &EventKind) -> Option<SpanEvent> {
+    Some(match kind {
+        EventKind::ModelSubstitution { .. } | EventKind::HedgeEnded { .. } => {
+            named!("model_substitution", substitution(kind)?)
+        }
+        EventKind::ModelRestoration { .. } => {
+            named!("model_restoration", restoration(kind)?)
+        }
+        EventKind::LatencyBreach { .. } => named!("latency_breach", breach(kind)?),
+        EventKind::ModelFallback { .. } => SpanEvent {
+            name: "model_fallback",
+            log_name: "evenkeel.model_fallback_activated",
+            attributes: fallback(kind)?,
+        },
+        EventKind::BreakerTransition { .. } => {
+            named!("breaker_transition", transition(kind)?)
+        }
+        EventKind::WorkflowDegraded { .. } => {
+            named!("workflow_degraded", workflow(kind)?)
+        }
+        EventKind::QualityRejected { .. } => named!("quality_rejected", rejected(kind)?),
+        EventKind::RosterExhausted { .. } => named!("roster_exhausted", exhausted(kind)?),
+        EventKind::ModelDrift { .. } => named!("model_drift", drift(kind)?),
+        _ => return None,
+    })
+}
+
+/// Both percentiles; without a sample they are 0, and it is said that there is none.
+fn percentiles(attributes: &mut Vec<KeyValue>, p95: Option<Duration>, p99: Option<Duration>) {
+    let told = |p: Option<Duration>| p.map_or(0.0, ms);
+    attributes.push(KeyValue::new(names::LATENCY_P95_MS, told(p95)));
+    attributes.push(KeyValue::new(names::LATENCY_P99_MS, told(p99)));
+}
+
+fn latency(attributes: &mut Vec<KeyValue>, latency: &Latency) {
+    percentiles(attributes, latency.p95, latency.p99);
+    attributes.push(KeyValue::new(names::LATENCY_SAMPLES, int(latency.samples)));
+}
+
+fn limits(attributes: &mut Vec<KeyValue>, latency: &Latency) {
+    attributes.push(KeyValue::new(
+        names::LATENCY_SLO_P95_MS,
+        ms(latency.slo_p95),
+    ));
+    attributes.push(KeyValue::new(
+        names::LATENCY_SLO_P99_MS,
+        ms(latency.slo_p99),
+    ));
+}
+
+/// A move of a role's word, or a hedge whose answer was taken.
+fn substitution(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let (role, from, to, rung, reason, seen, scope) = match kind {
+        EventKind::ModelSubstitution {
+            role,
+            from_model,
+            to_model,
+            to,
+            reason,
+            latency,
+            ..
+        } => (
+            role,
+            from_model,
+            to_model,
+            to,
+            reason.as_str(),
+            latency,
+            "role",
+        ),
+        EventKind::HedgeEnded {
+            role,
+            from_model,
+            to_model,
+            to,
+            result: HedgeResult::Won,
+            reason,
+            latency,
+            ..
+        } => (role, from_model, to_model, to, *reason, latency, "request"),
+        _ => return None,
+    };
+    let mut attributes = vec![
+        text(names::AGENT_ROLE, role.clone()),
+        model(names::MODEL_PRIMARY, from),
+        model(names::MODEL_FALLBACK_ATTRIBUTE, to),
+        text(names::SUBSTITUTION_REASON, reason),
+    ];
+    latency(&mut attributes, seen);
+    limits(&mut attributes, seen);
+    attributes.push(text(names::SUBSTITUTION_SCOPE, scope));
+    if scope == "request" {
+        attributes.push(KeyValue::new(names::SUBSTITUTION_MID_FLIGHT, true));
+    }
+    attributes.push(KeyValue::new(names::FALLBACK_DEPTH, int(*rung)));
+    Some(attributes)
+}
+
+fn restoration(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::ModelRestoration {
+        role,
+        from_model,
+        to_model,
+        duration,
+        reason,
+        latency: seen,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    let mut attributes = vec![
+        text(names::AGENT_ROLE, role.clone()),
+        model(names::MODEL_PRIMARY, to_model),
+        model(names::MODEL_FALLBACK_ATTRIBUTE, from_model),
+        text(names::RESTORATION_REASON, reason.as_str()),
+        KeyValue::new(names::RESTORATION_DURATION_MS, ms(*duration)),
+    ];
+    if seen.samples == 0 {
+        latency(&mut attributes, seen);
+    } else {
+        percentiles(&mut attributes, seen.p95, seen.p99);
+    }
+    Some(attributes)
+}
+
+fn breach(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::LatencyBreach {
+        role,
+        model: breached,
+        detector,
+        measure,
+        p95,
+        p99,
+        slo,
+        samples,
+        window,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    // The spike detector counts exceedances of the limit on p95.
+    let percentile = if *detector == "p99" { "p99" } else { "p95" };
+    let mut attributes = vec![
+        text(names::AGENT_ROLE, role.clone()),
+        model(names::MODEL_PRIMARY, breached),
+        text(names::BREACH_DETECTOR, *detector),
+        text(names::BREACH_PERCENTILE, percentile),
+    ];
+    percentiles(&mut attributes, *p95, *p99);
+    attributes.push(KeyValue::new(names::LATENCY_SLO_MS, ms(*slo)));
+    attributes.push(text(names::BREACH_MEASURE, *measure));
+    attributes.push(KeyValue::new(names::LATENCY_SAMPLES, int(*samples)));
+    attributes.push(KeyValue::new(names::BREACH_WINDOW_S, window.as_secs_f64()));
+    Some(attributes)
+}
+
+fn fallback(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::ModelFallback {
+        role,
+        task,
+        primary,
+        fallback,
+        rung,
+        reason,
+        class,
+        status,
+        latency_added,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    let task = task.clone().unwrap_or_default();
+    let mut attributes = vec![
+        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::BARE_TASK_TYPE, &task),
+        model(names::BARE_PRIMARY_MODEL, primary),
+        model(names::BARE_FALLBACK_MODEL, fallback),
+        text(names::BARE_REASON, reason::told(reason)),
+        KeyValue::new(names::BARE_LATENCY_ADDED_MS, ms(*latency_added)),
+        KeyValue::new(names::FALLBACK_DEPTH, int(*rung)),
+    ];
+    error(&mut attributes, *class);
+    let status = status.map(i64::from);
+    attributes.extend(status.map(|s| KeyValue::new(semconv::HTTP_RESPONSE_STATUS_CODE, s)));
+    Some(attributes)
+}
+
+fn error(attributes: &mut Vec<KeyValue>, class: Option<Class>) {
+    attributes.extend(class.map(|class| text(semconv::ERROR_TYPE, class.as_str())));
+}
+
+fn transition(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::BreakerTransition {
+        provider,
+        model: of,
+        role,
+        from,
+        to,
+        retry_in,
+        failures,
+        class,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    let mut attributes = vec![text(semconv::PROVIDER_NAME, provider.clone())];
+    attributes.extend(of.as_ref().map(|of| model(names::MODEL_PRIMARY, of)));
+    // The count of a model's useless answers to one role is a breaker of its own.
+    attributes.extend(role.clone().map(|role| text(names::AGENT_ROLE, role)));
+    attributes.push(text(names::BREAKER_FROM, *from));
+    attributes.push(text(names::BREAKER_TO, *to));
+    attributes.extend(failures.map(|count| KeyValue::new(names::BREAKER_FAILURES, int(count))));
+    attributes.extend(retry_in.map(|wait| KeyValue::new(names::BREAKER_RETRY_AFTER_MS, ms(wait))));
+    error(&mut attributes, *class);
+    Some(attributes)
+}
+
+fn workflow(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::WorkflowDegraded {
+        workflow,
+        level,
+        depth,
+        roles,
+        expected_quality,
+    } = kind
+    else {
+        return None;
+    };
+    let roles = roles.iter().map(|role| role.clone().into()).collect();
+    Some(vec![
+        foreign(names::BARE_WORKFLOW, workflow),
+        text(names::DEGRADATION_LEVEL, level.as_str()),
+        KeyValue::new(names::DEGRADATION_DEPTH, i64::from(*depth)),
+        texts(names::DEGRADATION_ROLES, roles),
+        KeyValue::new(names::QUALITY_EXPECTED_RATIO, *expected_quality),
+    ])
+}
+
+fn rejected(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::QualityRejected {
+        role,
+        task,
+        model: refused,
+        gate,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    let mut attributes = vec![
+        text(names::AGENT_ROLE, role.clone()),
+        model(names::MODEL_FALLBACK_ATTRIBUTE, refused),
+        // A gate says yes or no: what it refuses has no part of the score.
+        KeyValue::new(names::QUALITY_SCORE, 0.0),
+        text(names::QUALITY_GATE, gate.clone()),
+    ];
+    let task = task.as_ref();
+    attributes.extend(task.map(|task| foreign(names::BARE_TASK_TYPE, task)));
+    Some(attributes)
+}
+
+fn exhausted(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::RosterExhausted {
+        role,
+        primary,
+        tried,
+        refused,
+        last,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    let tried = tried.iter().map(|(id, _)| id.as_str().to_owned().into());
+    let refusal = |(id, refusal): &(ModelId, Refusal)| {
+        format!("{id}:{}", reason::told(refusal.as_str())).into()
+    };
+    let mut attributes = vec![
+        text(names::AGENT_ROLE, role.clone()),
+        model(names::MODEL_PRIMARY, primary),
+        texts(names::EXHAUSTED_TRIED, tried.collect()),
+        texts(
+            names::EXHAUSTED_REFUSED,
+            refused.iter().map(refusal).collect(),
+        ),
+    ];
+    error(&mut attributes, *last);
+    Some(attributes)
+}
+
+fn drift(kind: &EventKind) -> Option<Vec<KeyValue>> {
+    let EventKind::ModelDrift {
+        role,
+        model: drifted,
+        reported,
+        expected,
+    } = kind
+    else {
+        return None;
+    };
+    Some(vec![
+        text(names::AGENT_ROLE, role.clone()),
+        text(semconv::REQUEST_MODEL, drifted.model().to_owned()),
+        foreign(semconv::RESPONSE_MODEL, &reported.to_string().into()),
+        foreign(names::DRIFT_EXPECTED, &expected.to_string().into()),
+    ])
+}
