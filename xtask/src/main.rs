@@ -20,6 +20,7 @@ mod phoenix;
 mod process;
 mod prometheus;
 mod python;
+mod qualify;
 mod real;
 mod rules;
 mod soak;
@@ -68,6 +69,8 @@ enum Task {
     Rules,
     /// A real Prometheus scrapes a gateway whose primary gets slow: the alert fires and ends; exit 77 as above
     Prometheus,
+    /// Measures candidates as `evenkeel qualify` does; with --shown ones of known quality
+    Qualify(qualify::Args),
     /// A real model asked for JSON in two ways, and a history too long for it; exit 77 as above
     Fidelity(fidelity::Args),
 }
@@ -99,17 +102,21 @@ fn main() -> ExitCode {
         Task::Rules => rules::run(),
         Task::Prometheus => prometheus::run(),
         Task::Fidelity(args) => fidelity::run(&args),
+        Task::Qualify(args) => return qualify::run(&args).unwrap_or_else(|error| told(&error)),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            if error.downcast_ref::<CannotRun>().is_some() {
-                ExitCode::from(CANNOT_RUN)
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+        Err(error) => told(&error),
+    }
+}
+
+/// The exit status of a task that went wrong, which it tells.
+fn told(error: &anyhow::Error) -> ExitCode {
+    eprintln!("xtask: {error:#}");
+    if error.downcast_ref::<CannotRun>().is_some() {
+        ExitCode::from(CANNOT_RUN)
+    } else {
+        ExitCode::FAILURE
     }
 }

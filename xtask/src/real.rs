@@ -10,11 +10,11 @@ use anyhow::{Context as _, Result};
 use crate::process::{self, Server};
 use crate::{CannotRun, gateway, workspace};
 
-const PRIMARY: Model = Model {
+pub(crate) const PRIMARY: Model = Model {
     name: "smollm2-135m",
     port: 18080,
 };
-const FALLBACK: Model = Model {
+pub(crate) const FALLBACK: Model = Model {
     name: "gemma3-270m",
     port: 18081,
 };
@@ -46,9 +46,16 @@ pub(crate) struct Args {
 }
 
 /// A model of real/llm.
-struct Model {
+pub(crate) struct Model {
     name: &'static str,
     port: u16,
+}
+
+impl Model {
+    /// Its id in a roster.
+    pub(crate) fn id(&self) -> String {
+        format!("{}/{}", provider_of(self), self.name)
+    }
 }
 
 /// Runs it all; whether every call was answered, by whom it had to be.
@@ -117,6 +124,14 @@ fn serve(model: &Model, serve_lines: &str, folder: &Path) -> Result<Server> {
     serve_with(model, serve_lines, &[], folder)
 }
 
+/// Starts both models by the commands that their setup script printed.
+pub(crate) fn serve_both(serve_lines: &str, folder: &Path) -> Result<[Server; 2]> {
+    Ok([
+        serve(&PRIMARY, serve_lines, folder)?,
+        serve(&FALLBACK, serve_lines, folder)?,
+    ])
+}
+
 /// Starts the smaller model on its port, with more arguments than its setup script printed.
 pub(crate) fn serve_small(serve_lines: &str, more: &[&str], folder: &Path) -> Result<Server> {
     serve_with(&PRIMARY, serve_lines, more, folder)
@@ -166,20 +181,24 @@ fn write_config(folder: &Path) -> Result<()> {
 }
 
 fn evenkeel_toml() -> String {
-    let provider = |model: &Model| {
-        format!(
-            "[providers.{name}]\ndialect = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\n",
-            name = provider_of(model),
-            port = model.port
-        )
-    };
     format!(
         "[server]\nlisten = \"127.0.0.1:{GATEWAY_PORT}\"\n\n\
          # A model that was killed or stopped is asked again after a few seconds.\n\
-         [breaker]\nopen_ms = 5000\ngrowth = 1.0\n\n{}{}",
-        provider(&PRIMARY),
-        provider(&FALLBACK)
+         [breaker]\nopen_ms = 5000\ngrowth = 1.0\n\n{}",
+        providers_toml()
     )
+}
+
+/// Both models' servers.
+pub(crate) fn providers_toml() -> String {
+    let provider = |model: Model| {
+        format!(
+            "[providers.{name}]\ndialect = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\n",
+            name = provider_of(&model),
+            port = model.port
+        )
+    };
+    [PRIMARY, FALLBACK].map(provider).concat()
 }
 
 /// A few times what the models take on a busy machine (first token 0.3 to 1.1 s), and still short
@@ -210,7 +229,7 @@ fn roster_toml() -> String {
 }
 
 /// Each slot of the server has half of its 4,096 tokens.
-fn models_toml() -> String {
+pub(crate) fn models_toml() -> String {
     [PRIMARY, FALLBACK]
         .map(|model| {
             format!(

@@ -5,9 +5,11 @@ mod gate;
 mod golden;
 mod hashes;
 mod latencies;
+mod job;
 mod measures;
 mod outcome;
 mod provider_words;
+mod qualified;
 mod ranking;
 pub mod report;
 mod roster_file;
@@ -25,6 +27,7 @@ pub use gate::{
 };
 pub use golden::{Golden, GoldenError, GoldenFault, GoldenFaults, Item, Items, WeightedScorer};
 pub use hashes::{ContentHasher, NOTHING, ToolsHasher, json_hash, prompt_hash};
+pub use job::{Finished, Job};
 pub use measures::{CandidateMeasures, Interval, LatencyMeasures, Quantiles, TagMeasures};
 pub use outcome::{Outcome, OutcomeKind};
 pub use provider_words::ask_providers;
@@ -34,8 +37,8 @@ pub use roster_file::{
     write_roster,
 };
 pub use run::{
-    Ended, Halt, HttpValidators, Load, Manifest, OPEN_AT_MOST, Plan, Progress, Run, RunError,
-    RunFolder, RunOptions, Seen, Silent, Stop,
+    Bars, Ended, Halt, HttpValidators, Lines, Load, Manifest, OPEN_AT_MOST, Plan, Progress, Run,
+    RunError, RunFolder, RunOptions, Seen, Silent, Stop,
 };
 pub use scorers::{
     CommandLimits, Judge, JudgeError, ScoreDetail, Scored, Scorer, ScoringContext, ScoringError,

@@ -6,7 +6,9 @@ mod eol;
 mod explain;
 mod hearers;
 mod lines;
+mod qualify;
 mod serve;
+mod signals;
 mod status;
 
 use crate::demo;
@@ -35,6 +37,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Verifies an audit log, or says who answered what, when and why.
     Audit(audit::AuditArgs),
+    /// Measures the candidates of a role against a golden dataset, and says which may be fallbacks.
+    Qualify(Box<qualify::QualifyArgs>),
     /// Says how a running gateway is: who serves each role, and how well.
     Status(status::StatusArgs),
 }
@@ -48,6 +52,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Explain(args) => runtime()?.block_on(explain::run(args)),
             Command::Audit(args) => audit::run(args),
+            Command::Qualify(args) => runtime()?.block_on(Box::pin(qualify::run(*args))),
             Command::Status(args) => runtime()?.block_on(status::run(args)),
         }
     }

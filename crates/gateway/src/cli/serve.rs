@@ -2,6 +2,7 @@
 
 use super::hearers::Hearers;
 use super::lines;
+use super::signals::Signals;
 use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
@@ -139,45 +140,6 @@ fn open_tickets(
 fn log_from_env() -> Option<String> {
     let text = |name| std::env::var_os(name)?.into_string().ok();
     text("EVENKEEL_LOG").or_else(|| text("RUST_LOG"))
-}
-
-/// The signals that ask the program to end.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn new() -> anyhow::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 /// The signal that asks for the configuration to be read again.

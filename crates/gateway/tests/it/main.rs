@@ -22,6 +22,8 @@ mod heartbeats;
 mod metrics;
 mod outcomes;
 mod passes;
+mod qualify;
+mod qualify_graded;
 mod resumes;
 mod shadow;
 mod shutdown;

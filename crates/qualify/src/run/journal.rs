@@ -5,6 +5,7 @@
 
 use super::error::RunError;
 use super::journal_line::Entry;
+use crate::outcome::Outcome;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -45,32 +46,10 @@ impl Journal {
     /// # Errors
     /// [`RunError::Journal`] with the first line that is none of this version's, or
     /// where the file cannot be read or written to.
-    pub(crate) fn resume(path: &Path, mut heard: impl FnMut(Entry)) -> Result<Self, RunError> {
-        let unreadable = |source| RunError::read(path, source);
+    pub(crate) fn resume(path: &Path, heard: impl FnMut(Entry)) -> Result<Self, RunError> {
         let file = OpenOptions::new().read(true).append(true).open(path);
-        let mut file = file.map_err(unreadable)?;
-        let mut lines = BufReader::with_capacity(64 * 1024, &mut file);
-        let (mut whole, mut number, mut line) = (0, 0, Vec::new());
-        loop {
-            line.clear();
-            let read = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line);
-            let read = u64::try_from(read.map_err(unreadable)?).unwrap_or(u64::MAX);
-            if line.last() != Some(&b'\n') {
-                if read < LONGEST_LINE {
-                    break;
-                }
-                return Err(RunError::journal(
-                    path,
-                    number + 1,
-                    "is too long".to_owned(),
-                ));
-            }
-            number += 1;
-            line.pop();
-            let entry = Entry::read(&line);
-            heard(entry.map_err(|what| RunError::journal(path, number, what))?);
-            whole += read;
-        }
+        let mut file = file.map_err(|source| RunError::read(path, source))?;
+        let whole = read_lines(&mut file, path, heard)?;
         let cut = file
             .set_len(whole)
             .and_then(|()| file.seek(SeekFrom::End(0)));
@@ -111,6 +90,44 @@ impl Journal {
 
     fn failed(&self, source: io::Error) -> RunError {
         RunError::write(&self.path, source)
+    }
+}
+
+/// Tells the outcomes of the journal at `path`, in the order they were heard in. What
+/// nothing was learnt from may be there more than once.
+///
+/// # Errors
+/// [`RunError::Journal`] with the first line that is none of this version's, or where
+/// the file cannot be read.
+pub(crate) fn read_journal(path: &Path, mut heard: impl FnMut(Outcome)) -> Result<(), RunError> {
+    let mut file = File::open(path).map_err(|source| RunError::read(path, source))?;
+    read_lines(&mut file, path, |entry| heard(entry.outcome)).map(drop)
+}
+
+/// Reads every whole line; how many bytes they are.
+fn read_lines(file: &mut File, path: &Path, mut heard: impl FnMut(Entry)) -> Result<u64, RunError> {
+    let mut lines = BufReader::with_capacity(64 * 1024, file);
+    let (mut whole, mut number, mut line) = (0, 0, Vec::new());
+    loop {
+        line.clear();
+        let read = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = read.map_err(|source| RunError::read(path, source))?;
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        if line.last() != Some(&b'\n') {
+            if read < LONGEST_LINE {
+                return Ok(whole);
+            }
+            return Err(RunError::journal(
+                path,
+                number + 1,
+                "is too long".to_owned(),
+            ));
+        }
+        number += 1;
+        line.pop();
+        let entry = Entry::read(&line);
+        heard(entry.map_err(|what| RunError::journal(path, number, what))?);
+        whole += read;
     }
 }
 

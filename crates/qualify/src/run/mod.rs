@@ -3,6 +3,7 @@
 
 mod alone;
 mod asker;
+mod bars;
 mod budget;
 mod done;
 mod engine;
@@ -11,16 +12,21 @@ mod folder;
 mod journal;
 mod journal_line;
 mod judges;
+mod lines;
 mod load;
 mod manifest;
 mod pause;
 mod plan;
 mod progress;
 mod respondent;
+mod score;
 
+pub use bars::Bars;
 pub use engine::{Ended, Run, Stop};
 pub use error::RunError;
 pub use folder::RunFolder;
+pub(crate) use journal::read_journal;
+pub use lines::Lines;
 pub use load::{Load, OPEN_AT_MOST};
 pub use manifest::{Manifest, Seen};
 pub use plan::{Plan, RunOptions};

@@ -1,0 +1,116 @@
+//! The arguments of `evenkeel qualify`.
+
+use evenkeel_core::ModelId;
+use evenkeel_qualify::{Load, OPEN_AT_MOST, RunOptions};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Questions under way at a time in a closed loop, unless it is said otherwise.
+const CONCURRENCY: usize = 8;
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line, and on its own"
+)]
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Ends with 0 where every gate holds, 1 where one fails or there is not enough data to tell (or the run \
+was stopped), 2 where something cannot be read, written or understood.")]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["role", "all_roles"]))]
+pub(crate) struct QualifyArgs {
+    /// The config folder, or one `evenkeel.toml` with everything in it.
+    #[arg(long, value_name = "PATH")]
+    pub(super) config: PathBuf,
+    /// The role whose candidates are measured.
+    #[arg(long)]
+    pub(super) role: Option<String>,
+    /// Every role whose policy names a `golden_dataset`.
+    #[arg(long, conflicts_with_all = ["golden_dataset", "primary", "candidates"])]
+    pub(super) all_roles: bool,
+    /// The questions, one JSON object a line [default: the role's `golden_dataset`]
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(super) golden_dataset: Option<PathBuf>,
+    /// Least share of the primary's score, 0 to 1 [default: the role's `quality_budget`]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) min_quality_threshold: Option<f64>,
+    /// The roster that the result is written into, .toml or .yaml: of this role alone, and only
+    /// what passed. A run that was stopped writes nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// What candidates are measured against [default: the roster's primary]
+    #[arg(long, value_name = "MODEL", value_parser = model)]
+    pub(super) primary: Option<ModelId>,
+    /// The models to measure, whether or not the roster has them [default: its fallbacks]
+    #[arg(long, value_name = "MODEL,…", value_delimiter = ',', value_parser = model)]
+    pub(super) candidates: Vec<ModelId>,
+    /// Questions under way at a time, for each model [default: 8; with --load-rps at most 256]
+    #[arg(long, value_name = "N")]
+    concurrency: Option<usize>,
+    /// Questions a second for each model, due at drawn times whatever becomes of them; without
+    /// it the next is asked when one is answered.
+    #[arg(long, value_name = "RATE")]
+    load_rps: Option<f64>,
+    /// Ask for whole answers: the time to the first token is then not known.
+    #[arg(long)]
+    whole: bool,
+    /// How often each question is asked.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeat: u32,
+    /// Seed of all that is drawn.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only the first N items of the dataset.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Stop before the run costs more than this.
+    #[arg(long, value_name = "USD")]
+    pub(super) budget_usd: Option<f64>,
+    /// How long a question waits for rate limits before it is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    patience_s: u32,
+    /// Let scorers of kind `command` run what the dataset names.
+    #[arg(long)]
+    pub(super) allow_commands: bool,
+    /// Go on with the run that was broken off in the report's folder.
+    #[arg(long)]
+    pub(super) resume: bool,
+    /// Where journal, manifest and reports go, a folder for each role.
+    #[arg(long, value_name = "DIR", default_value = "qualification")]
+    pub(super) report: PathBuf,
+}
+
+impl QualifyArgs {
+    /// How the run asks, with what is left of the budget.
+    pub(super) fn options(&self, budget_usd: Option<f64>) -> RunOptions {
+        let load = match self.load_rps {
+            None => Load::Closed {
+                concurrency: self.concurrency.unwrap_or(CONCURRENCY),
+            },
+            Some(per_second) => Load::Open {
+                per_second,
+                at_most: self.concurrency.unwrap_or(OPEN_AT_MOST),
+            },
+        };
+        RunOptions {
+            load,
+            is_streamed: !self.whole,
+            repeat: self.repeat,
+            limit: self.limit,
+            seed: self.seed,
+            budget_usd,
+            patience: Duration::from_secs(self.patience_s.into()),
+        }
+    }
+}
+
+fn model(text: &str) -> Result<ModelId, String> {
+    ModelId::new(text).map_err(|error| error.to_string())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if (0.0..=1.0).contains(&number) {
+        return Ok(number);
+    }
+    Err("expected 0 to 1".to_owned())
+}

@@ -1,0 +1,425 @@
+//! `evenkeel qualify`, the binary, over upstreams on real sockets.
+
+use crate::gateway::upstream;
+use evenkeel_chaos::{Behaviour, Fault, Latency, Upstream};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Items from which a share of 1 is known to be at least 0.95 (Wilson, at 95%: 73).
+const ENOUGH: usize = 80;
+
+/// A folder with a role over two upstreams, and its questions.
+pub(crate) struct Folder(TempDir);
+
+/// An item that expects the label `a` of two.
+fn item(n: usize) -> String {
+    format!(
+        r#"{{"id":"i{n}","prompt":"n{n}","schema":{{"type":"object","properties":{{"label":{{"type":"string","enum":["a","b"]}}}},"required":["label"],"additionalProperties":false}},"expected":{{"label":"a"}},"check":"fields"}}"#
+    )
+}
+
+fn items(count: usize) -> String {
+    (0..count).fold(String::new(), |all, n| all + &item(n) + "\n")
+}
+
+/// Answers every item right.
+fn good() -> Behaviour {
+    Behaviour {
+        text: Some(r#"{"label":"a"}"#.into()),
+        ..Behaviour::default()
+    }
+}
+
+/// Answers every item wrong, in the right form.
+fn wrong() -> Behaviour {
+    Behaviour {
+        text: Some(r#"{"label":"b"}"#.into()),
+        ..Behaviour::default()
+    }
+}
+
+impl Folder {
+    pub(crate) fn of(north: &Upstream, south: &Upstream, count: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let mut providers = String::new();
+        for (name, upstream) in [("north", north), ("south", south)] {
+            let url = upstream.base_url();
+            let _ = write!(
+                providers,
+                "[providers.{name}]\ndialect = \"openai\"\nbase_url = \"{url}\"\n"
+            );
+        }
+        let this = Self(folder);
+        this.write("evenkeel.toml", &providers);
+        this.write(
+            "policy.toml",
+            "[agent_roles.clerk]\np95_threshold_ms = 1500\np99_threshold_ms = 2500\nevaluation_window_seconds = 15\n",
+        );
+        this.write(
+            "roster.toml",
+            "# People review this.\n[agent_roles.clerk]\nprimary = \"north/big\" # ours\n\n\
+             [[agent_roles.clerk.fallbacks]]\nmodel = \"south/small\"\n",
+        );
+        this.write(
+            "models.toml",
+            "[[models]]\nid = \"big\"\nprovider = \"north\"\ncontext_window = 8192\n\
+             input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\n\
+             [[models]]\nid = \"small\"\nprovider = \"south\"\ncontext_window = 8192\n\
+             input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\n",
+        );
+        this.write("golden.jsonl", &items(count));
+        this
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("it can be written to");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect("it was written")
+    }
+
+    /// The command for the role, with these arguments more.
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = self.bare(&["--role", "clerk"]);
+        command
+            .arg("--golden-dataset")
+            .arg(self.path("golden.jsonl"));
+        command.args(more);
+        command
+    }
+
+    fn bare(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        command.arg("qualify").arg("--config").arg(self.0.path());
+        command.arg("--report").arg(self.path("report"));
+        command
+            .args(arguments)
+            .kill_on_drop(true)
+            .stdin(Stdio::null());
+        command
+    }
+
+    async fn qualify(&self, more: &[&str]) -> Output {
+        ended(self.command(more)).await
+    }
+
+    /// The outcomes in the journal.
+    fn journal(&self) -> Vec<Value> {
+        outcomes(&self.path("report/clerk/journal.jsonl"))
+    }
+}
+
+pub(crate) async fn ended(mut command: Command) -> Output {
+    let output = timeout(LONG, command.output()).await;
+    output.expect("it ends").expect("it starts")
+}
+
+pub(crate) fn outcomes(journal: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(journal).expect("there is a journal");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"));
+    lines.collect()
+}
+
+pub(crate) fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn a_good_candidate_passes_and_enters_the_roster() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, ENOUGH);
+    let roster = folder.path("roster.toml");
+    let least = [
+        "--min-quality-threshold",
+        "0.85",
+        "--output",
+        roster.to_str().unwrap(),
+    ];
+    let output = folder.qualify(&least).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let shown = said(&output.stdout);
+    assert!(shown.contains("south/small"), "{shown}");
+    let roster = folder.read("roster.toml");
+    assert!(roster.starts_with("# People review this.\n"), "{roster}");
+    assert!(
+        roster.contains("# ours") && roster.contains("quality_score = 1"),
+        "{roster}"
+    );
+    assert!(
+        roster.contains("median_latency_ms") && roster.contains("hashes"),
+        "{roster}"
+    );
+    assert_eq!(folder.journal().len(), 2 * ENOUGH);
+    // What was written is what the gateway takes.
+    let mut check = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    check.arg("check").arg(folder.0.path());
+    let output = ended(check).await;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stdout));
+    // The very request that an agent of the role would make: streamed, with its schema.
+    let request = &south.requests()[0];
+    assert!(
+        request.stream && request.body.get("response_format").is_some(),
+        "{request:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_bad_candidate_fails_the_gate_and_leaves_the_roster() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", wrong()).await,
+    );
+    let folder = Folder::of(&north, &south, 40);
+    let roster = folder.path("roster.toml");
+    let output = folder
+        .qualify(&["--output", roster.to_str().unwrap(), "--whole"])
+        .await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = said(&output.stderr);
+    assert!(told.contains("`south/small` is out"), "{told}");
+    assert!(!folder.read("roster.toml").contains("south/small"));
+    assert!(!south.requests()[0].stream);
+}
+
+#[tokio::test]
+async fn a_dead_candidate_is_soon_let_be() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, 400);
+    south.down().await;
+    let output = folder.qualify(&[]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = said(&output.stderr);
+    assert!(
+        told.contains("south/small: 20 questions in a row failed (unreachable)"),
+        "{told}"
+    );
+    assert!(folder.journal().len() < 430);
+}
+
+#[tokio::test]
+async fn rate_limits_are_waited_for() {
+    let limited = Behaviour {
+        fault: Some(Fault::rate_limited(Duration::from_millis(300))),
+        error_rate: 1.0,
+        fault_times: Some(3),
+        ..good()
+    };
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", limited).await,
+    );
+    let folder = Folder::of(&north, &south, ENOUGH);
+    let output = folder.qualify(&["--concurrency", "1"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        folder
+            .journal()
+            .iter()
+            .all(|line| line["kind"] == "answered")
+    );
+    assert!(
+        said(&output.stderr).contains("for its rate limit"),
+        "{output:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_ends_with_two_before_anybody_is_asked() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, 2);
+    for (arguments, words) in [
+        (vec!["--role", "clerk"], "has no golden_dataset"),
+        (
+            vec!["--all-roles"],
+            "no role's policy names a golden_dataset",
+        ),
+        (vec!["--role", "pilot"], "no role `pilot`"),
+        (
+            vec!["--role", "clerk", "--all-roles"],
+            "cannot be used with",
+        ),
+        (vec![], "--role"),
+        (
+            vec!["--role", "clerk", "--golden-dataset", "/nowhere.jsonl"],
+            "/nowhere.jsonl",
+        ),
+        (
+            vec!["--role", "clerk", "--candidates", "nonsense"],
+            "nonsense",
+        ),
+        (
+            vec!["--role", "clerk", "--min-quality-threshold", "85"],
+            "expected 0 to 1",
+        ),
+    ] {
+        let output = ended(folder.bare(&arguments)).await;
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let told = said(&output.stderr);
+        assert!(told.contains(words), "{arguments:?}: {told}");
+    }
+    for (arguments, words) in [
+        (
+            vec!["--candidates", "north/big"],
+            "has no candidate beside its primary",
+        ),
+        (vec!["--repeat", "0"], "expected at least 1"),
+        (vec!["--load-rps", "0"], "above 0"),
+        (vec!["--resume"], "no run is here to go on with"),
+        (vec!["--output", "roster.json"], "roster.json"),
+    ] {
+        let output = folder.qualify(&arguments).await;
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let told = said(&output.stderr);
+        assert!(told.contains(words), "{arguments:?}: {told}");
+    }
+    folder.write("report", "a file, and no folder");
+    let output = folder.qualify(&[]).await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        said(&output.stderr).contains("cannot be written"),
+        "{output:?}"
+    );
+    assert_eq!(north.stats().started + south.stats().started, 0);
+}
+
+#[tokio::test]
+async fn every_faulty_line_of_a_dataset_is_told() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, 0);
+    let output = folder.qualify(&[]).await;
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "an empty dataset: {output:?}"
+    );
+    let lines = format!("{}\n{{\n{}\n{}\n", item(0), item(0), r#"{"id":"x"}"#);
+    folder.write("golden.jsonl", &lines);
+    let output = folder.qualify(&[]).await;
+    assert_eq!(output.status.code(), Some(2));
+    let told = said(&output.stderr);
+    for line in [2, 3, 4] {
+        assert!(told.contains(&format!("golden.jsonl:{line}: ")), "{told}");
+    }
+}
+
+fn interrupt(child: &Child) {
+    let pid = child.id().expect("it runs").to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-s", "INT", &pid])
+        .status();
+    assert!(sent.expect("there is a kill").success());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupted_run_goes_on_where_it_was() {
+    let slow = Behaviour {
+        first_token: Latency::millis(50),
+        ..good()
+    };
+    let (north, south) = (
+        upstream("north", slow.clone()).await,
+        upstream("south", slow).await,
+    );
+    let folder = Folder::of(&north, &south, ENOUGH);
+    let mut command = folder.command(&["--concurrency", "1"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    while north.stats().started < 5 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    interrupt(&child);
+    let output = timeout(LONG, child.wait_with_output())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said(&output.stderr).contains("Go on with --resume"),
+        "{output:?}"
+    );
+    let before = folder.journal();
+    assert!((2..150).contains(&before.len()), "{}", before.len());
+    let output = folder.qualify(&["--concurrency", "1"]).await;
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "it is not thrown away: {output:?}"
+    );
+    let output = folder.qualify(&["--concurrency", "2", "--resume"]).await;
+    assert_eq!(output.status.code(), Some(2), "another load: {output:?}");
+    assert!(said(&output.stderr).contains("load was"), "{output:?}");
+    let output = folder.qualify(&["--concurrency", "1", "--resume"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let after = folder.journal();
+    assert_eq!(after[..before.len()], before, "what was heard stays");
+    assert_eq!(after.len(), 2 * ENOUGH);
+}
+
+#[tokio::test]
+async fn a_budget_ends_a_run_with_one_and_a_larger_one_ends_it_well() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, ENOUGH);
+    let output = folder.qualify(&["--budget-usd", "0.0005"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said(&output.stderr).contains("the budget is spent"),
+        "{output:?}"
+    );
+    let output = folder.qualify(&["--budget-usd", "1", "--resume"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(folder.journal().len(), 2 * ENOUGH);
+}
+
+#[tokio::test]
+async fn all_roles_are_measured_each_on_its_own_dataset() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, ENOUGH);
+    let policy = folder.read("policy.toml");
+    let pilot = policy.replace("clerk", "pilot");
+    let own = "golden_dataset = \"golden.jsonl\"\n";
+    folder.write("policy.toml", &format!("{policy}{own}{pilot}"));
+    let roster = folder.read("roster.toml");
+    folder.write(
+        "roster.toml",
+        &format!("{roster}\n{}", roster.replace("clerk", "pilot")),
+    );
+    let output = ended(folder.bare(&["--all-roles", "--seed", "7"])).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said(&output.stderr).contains("pilot: its policy names no golden_dataset"));
+    assert_eq!(folder.journal().len(), 2 * ENOUGH);
+    assert!(!folder.path("report/pilot").exists());
+}
