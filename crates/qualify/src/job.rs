@@ -1,10 +1,11 @@
 //! The whole job for one role: the run, what it comes to, and what the gate says.
 
-use crate::gate::{GateLimits, ModelFacts, Verdict};
+use crate::gate::{GateLimits, ModelFacts};
 use crate::golden::Golden;
 use crate::outcome::{Outcome, OutcomeKind};
 use crate::ranking::RoleVerdict;
-use crate::run::{Ended, Progress, Run, RunError, read_journal};
+use crate::report::{Conditions, DatasetSummary, Report};
+use crate::run::{Ended, Load, Progress, Run, RunError, read_journal};
 use crate::statistics::Resampling;
 use crate::tally::{Tally, WorstItem};
 use evenkeel_core::{ModelId, Value};
@@ -36,6 +37,12 @@ pub struct Finished {
     pub role: String,
     /// What was asked.
     pub golden: Arc<Golden>,
+    /// Items that were asked.
+    pub items: usize,
+    /// How questions reached the models.
+    pub load: Load,
+    /// How often each item was asked.
+    pub repeat: u32,
     /// The day of the job.
     pub today: Date,
     /// How the run ended.
@@ -53,12 +60,34 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The gravest verdict; of a run that was stopped never a pass.
-    pub fn verdict(&self) -> Verdict {
-        let found = self.verdict.verdict();
-        match self.ended.stopped {
-            Some(_) => found.max(Verdict::NotEnoughData),
-            None => found,
+    /// What a person or a program is told of it.
+    pub fn report(&self) -> Report {
+        let made_of = self.ended.manifest.made_of().iter();
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Report {
+            role: self.role.clone(),
+            dataset: DatasetSummary {
+                name: self.golden.path().display().to_string(),
+                sha256: self.golden.sha256().to_owned(),
+                items: self.items,
+            },
+            conditions: Conditions {
+                load: self.load,
+                repeat: self.repeat,
+                resampling: self.resampling,
+                today: self.today,
+            },
+            limits: self.limits.clone(),
+            verdict: self.verdict.clone(),
+            stopped: self.ended.stopped.map(|stop| stop.to_string()),
+            tags_left_out: self.tags_left_out,
+            worst: self.worst.clone(),
+            manifest: made_of
+                .map(|(key, value)| (key.clone(), text(value)))
+                .collect(),
         }
     }
 }
@@ -92,7 +121,7 @@ impl Job<'_> {
             model.map_or_else(ModelFacts::unknown, |model| ModelFacts::of(model, today))
         };
         let (journal, golden) = (run.folder.journal(), run.plan.golden.clone());
-        let seed = run.plan.options.seed;
+        let (items, options) = (run.plan.items, run.plan.options.clone());
         let (primary, candidates) = (run.plan.primary.clone(), run.plan.candidates.clone());
         let mut tally = Tally::new(primary, candidates, golden.count());
         let mut on = |outcome: &Outcome| {
@@ -107,12 +136,15 @@ impl Job<'_> {
             }
         })?;
         describe(&golden, &mut worst)?;
-        let resampling = Resampling::new(seed);
+        let resampling = Resampling::new(options.seed);
         let measures = tally.measures(&resampling);
         let verdict = RoleVerdict::of(measures, facts, &limits, &policy.ranking);
         Ok(Finished {
             role,
             golden,
+            items,
+            load: options.load,
+            repeat: options.repeat,
             today,
             ended,
             limits,

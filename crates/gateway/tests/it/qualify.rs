@@ -168,6 +168,10 @@ async fn a_good_candidate_passes_and_enters_the_roster() {
         "{roster}"
     );
     assert_eq!(folder.journal().len(), 2 * ENOUGH);
+    for form in ["html", "json", "md", "xml"] {
+        let report = folder.read(&format!("report/clerk/report.{form}"));
+        assert!(report.contains("south/small"), "{form}: {report}");
+    }
     // What was written is what the gateway takes.
     let mut check = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     check.arg("check").arg(folder.0.path());
@@ -296,6 +300,7 @@ async fn what_cannot_be_understood_ends_with_two_before_anybody_is_asked() {
         let told = said(&output.stderr);
         assert!(told.contains(words), "{arguments:?}: {told}");
     }
+    std::fs::remove_dir_all(folder.path("report")).unwrap();
     folder.write("report", "a file, and no folder");
     let output = folder.qualify(&[]).await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -417,8 +422,10 @@ async fn all_roles_are_measured_each_on_its_own_dataset() {
         "roster.toml",
         &format!("{roster}\n{}", roster.replace("clerk", "pilot")),
     );
-    let output = ended(folder.bare(&["--all-roles", "--seed", "7"])).await;
+    let output = ended(folder.bare(&["--all-roles", "--seed", "7", "--format", "json"])).await;
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["passes"], true, "{told}");
     assert!(said(&output.stderr).contains("pilot: its policy names no golden_dataset"));
     assert_eq!(folder.journal().len(), 2 * ENOUGH);
     assert!(!folder.path("report/pilot").exists());

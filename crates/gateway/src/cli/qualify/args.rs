@@ -1,5 +1,6 @@
 //! The arguments of `evenkeel qualify`.
 
+use clap::ValueEnum;
 use evenkeel_core::ModelId;
 use evenkeel_qualify::{Load, OPEN_AT_MOST, RunOptions};
 use std::path::PathBuf;
@@ -77,6 +78,22 @@ pub(crate) struct QualifyArgs {
     /// Where journal, manifest and reports go, a folder for each role.
     #[arg(long, value_name = "DIR", default_value = "qualification")]
     pub(super) report: PathBuf,
+    /// What is printed; a role's folder has the report in every form.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(super) format: Format,
+}
+
+/// What a report is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For a terminal.
+    Table,
+    /// For a pull request.
+    Markdown,
+    /// For a program.
+    Json,
+    /// For a CI server.
+    Junit,
 }
 
 impl QualifyArgs {

@@ -41,15 +41,20 @@ async fn measure(args: &QualifyArgs) -> anyhow::Result<Verdict> {
     let mut signals = Signals::new()?;
     let mut measuring = Measuring::new(args, &settings, stop.clone())?;
     let jobs = async {
+        let mut reports = Vec::new();
         let mut gravest = Verdict::Pass;
         for role in roles {
             if stop.is_cancelled() {
-                return Ok(gravest.max(Verdict::NotEnoughData));
+                gravest = gravest.max(Verdict::NotEnoughData);
+                break;
             }
             let mut progress = progress();
             let measured = Box::pin(measuring.role(role, &mut *progress));
-            gravest = gravest.max(measured.await?);
+            let report = measured.await?;
+            gravest = gravest.max(report.verdict());
+            reports.push(report);
         }
+        print::reports(&reports, args.format)?;
         Ok(gravest)
     };
     let mut jobs = std::pin::pin!(jobs);

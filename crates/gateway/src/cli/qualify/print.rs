@@ -1,44 +1,45 @@
-//! What came of a role, on standard output.
+//! What came of the roles, on standard output and in the folders of the report.
 
-use evenkeel_qualify::{Finished, Judged};
-use std::io::{self, Write, stdout};
+use super::args::Format;
+use evenkeel_qualify::RunFolder;
+use evenkeel_qualify::report::{Report, TableStyle, html, json, junit, markdown, table};
+use std::io::{self, IsTerminal, Write, stdout};
+use std::path::Path;
 
-/// A line for each model, and one for each condition that does not hold.
-pub(super) fn finished(role: &str, finished: &Finished) -> io::Result<()> {
-    let mut out = stdout().lock();
-    let found = &finished.verdict;
-    writeln!(out, "{role}: {}", finished.verdict().words())?;
-    for check in &found.checks {
-        writeln!(
-            out,
-            "  {} {}: {}",
-            check.name,
-            check.verdict.words(),
-            check.words
-        )?;
-    }
-    for judged in std::iter::once(&found.primary).chain(&found.candidates) {
-        line(&mut out, judged)?;
+/// Columns of a table where nobody says how many there are.
+const COLUMNS: usize = 120;
+
+/// Prints the reports of all roles.
+pub(super) fn reports(reports: &[Report], format: Format) -> io::Result<()> {
+    let text = match format {
+        Format::Table => table(reports, style()),
+        Format::Markdown => markdown(reports),
+        Format::Json => json(reports),
+        Format::Junit => junit(reports),
+    };
+    stdout().write_all(text.as_bytes())
+}
+
+/// Puts a role's report beside its journal, in every form.
+pub(super) fn files(report: &Report, folder: &Path) -> io::Result<()> {
+    let folder = RunFolder::of(folder, &report.role);
+    let one = std::slice::from_ref(report);
+    for (name, text) in [
+        ("report.html", html(one)),
+        ("report.json", json(one)),
+        ("report.md", markdown(one)),
+        ("report.xml", junit(one)),
+    ] {
+        std::fs::write(folder.path().join(name), text)?;
     }
     Ok(())
 }
 
-fn line(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
-    let measures = &judged.measures;
-    writeln!(
-        out,
-        "  {}: {}",
-        measures.candidate,
-        judged.verdict().words()
-    )?;
-    for check in &judged.checks {
-        writeln!(
-            out,
-            "    {} {}: {}",
-            check.name,
-            check.verdict.words(),
-            check.words
-        )?;
+fn style() -> TableStyle {
+    let columns = std::env::var_os("COLUMNS").and_then(|n| n.into_string().ok()?.parse().ok());
+    let is_terminal = stdout().is_terminal();
+    TableStyle {
+        width: columns.unwrap_or(COLUMNS),
+        is_coloured: is_terminal && std::env::var_os("NO_COLOR").is_none(),
     }
-    Ok(())
 }

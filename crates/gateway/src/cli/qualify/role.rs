@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel::core::{Clock, SystemClock};
 use evenkeel_gateway::HttpValidators;
+use evenkeel_qualify::report::Report;
 use evenkeel_qualify::{
-    CommandLimits, Finished, Golden, Job, Left, Plan, Progress, Run, RunFolder, Verdict,
-    check_roster_file, write_roster,
+    CommandLimits, Finished, Golden, Job, Left, Plan, Progress, Run, RunFolder, check_roster_file,
+    write_roster,
 };
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
@@ -47,24 +48,27 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// Measures a role, tells what came of it, and gives the verdict.
+    /// Measures a role and writes down what came of it.
     pub(super) async fn role(
         &mut self,
         role: &str,
         progress: &mut dyn Progress,
-    ) -> anyhow::Result<Verdict> {
+    ) -> anyhow::Result<Report> {
         if let Some(path) = &self.args.output {
             check_roster_file(path, role)?;
         }
         let job = self.job(role)?;
         let finished = Box::pin(job.finish(progress, self.stop.clone())).await?;
         self.spent_usd += finished.ended.spent_usd;
-        print::finished(role, &finished)?;
+        let report = finished.report();
+        let folder = &self.args.report;
+        let written = print::files(&report, folder);
+        written.with_context(|| format!("{}: no report can be written", folder.display()))?;
         tell_rest(&finished)?;
         if let Some(path) = &self.args.output {
             self.write(path, role, &finished)?;
         }
-        Ok(finished.verdict())
+        Ok(report)
     }
 
     fn job(&self, role: &str) -> anyhow::Result<Job<'a>> {
