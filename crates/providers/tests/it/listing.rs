@@ -161,8 +161,8 @@ async fn what_is_no_list_is_a_failure_and_not_an_empty_one() {
         ("<html>", Class::Malformed),
         ("{}", Class::Malformed),
         (
-            r#"{"error":{"message":"x","code":"invalid_api_key"}}"#,
-            Class::Auth,
+            r#"{"error":{"message":"x","code":"server_error"}}"#,
+            Class::Transient,
         ),
     ] {
         let (client, _, _server) = asked(Dialect::OpenAi, "/v1", vec![json(body)]).await;
