@@ -13,6 +13,7 @@ mod demand;
 mod error;
 mod events;
 mod heartbeat;
+mod held;
 mod limits;
 mod live;
 mod log;

@@ -2,22 +2,20 @@
 
 use crate::admin;
 use crate::app::App;
+use crate::held::Held;
 use crate::limits::Limits;
 use crate::live::{Live, Reloader};
 use crate::metrics::GatewayMetrics;
 use crate::routes;
-use crate::socket::{Served, Serving, Socket};
+use crate::socket::{Serving, Socket};
 use crate::telemetry::Tracing;
 use crate::tickets::Tickets;
 use crate::trust::Peer;
-use axum::body::Body;
-use bytes::Bytes;
 use evenkeel::Settings;
 use evenkeel_otel_emit::audit::AuditSink;
 use evenkeel_roster::ServerConfig;
 use evenkeel_router::Router;
-use http::{Request, Response};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -26,9 +24,8 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -342,7 +339,11 @@ impl Connections {
             request.extensions_mut().insert(peer);
             let served = serving.begin();
             let answer = routes.clone().call(request);
-            async move { answer.await.map(|answer| tracked(answer, served)) }
+            async move {
+                let answer = answer.await;
+                // It ends the request when it ends or is dropped.
+                answer.map(|answer| answer.map(|body| Held::new(body, served)))
+            }
         });
         let mut connection = pin!(
             http1::Builder::new()
@@ -363,40 +364,6 @@ impl Connections {
         if let Err(error) = ended {
             tracing::debug!(event = "connection_ended", %error, "a connection ended early");
         }
-    }
-}
-
-fn tracked(answer: Response<Body>, served: Served) -> Response<Tracked> {
-    answer.map(|body| Tracked {
-        body,
-        _served: served,
-    })
-}
-
-/// An answer's body, which ends the request when it ends or is dropped.
-#[derive(Debug)]
-struct Tracked {
-    body: Body,
-    _served: Served,
-}
-
-impl HttpBody for Tracked {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

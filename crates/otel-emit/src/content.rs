@@ -47,9 +47,6 @@ pub enum CaptureContent {
 }
 
 impl CaptureContent {
-    /// Every value, in the order of the documentation.
-    pub const ALL: [Self; 3] = [Self::None, Self::Span, Self::Event];
-
     /// `none`, `span` or `event`.
     pub const fn as_str(self) -> &'static str {
         match self {

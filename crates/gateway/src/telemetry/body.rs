@@ -1,56 +1,26 @@
 //! An answer whose span ends with it.
 
 use super::RequestSpan;
+use crate::held::Held;
 use axum::body::Body;
-use bytes::Bytes;
 use http::Response;
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// A response whose request has `span`: it ends when the last byte has gone out, or the
 /// client is gone.
 pub(crate) fn traced(response: Response<Body>, span: Option<RequestSpan>) -> Response<Body> {
     match span {
         None => response,
-        Some(span) => response.map(|body| {
-            Body::new(Traced {
-                body,
-                span: Some(span),
-            })
-        }),
+        Some(span) => response.map(|body| Body::new(Held::new(body, Open(Some(span))))),
     }
 }
 
+/// A span that ends when this is dropped.
 #[derive(Debug)]
-struct Traced {
-    body: Body,
-    span: Option<RequestSpan>,
-}
+struct Open(Option<RequestSpan>);
 
-impl HttpBody for Traced {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Traced {
+impl Drop for Open {
     fn drop(&mut self) {
-        if let Some(span) = self.span.take() {
+        if let Some(span) = self.0.take() {
             span.end(tokio::time::Instant::now().into_std());
         }
     }

@@ -29,6 +29,7 @@ use evenkeel_core::{
 };
 use evenkeel_roster::TicketsConfig;
 use rusqlite::params;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,24 +141,22 @@ impl Tickets {
     /// Open tickets that nobody works on, because their role is none of `roles`: a
     /// warning for each such role.
     pub async fn strays(&self, roles: &[String]) -> Vec<String> {
-        let job = |desk: &mut database::Desk| {
-            let sql = "SELECT role, count(*) FROM tickets WHERE state IN ('queued', 'escalated')
-                 GROUP BY role ORDER BY role";
-            let mut query = desk.db.prepare(sql)?;
-            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(rows.collect::<Result<Vec<(String, i64)>, _>>()?)
-        };
-        match self.database.run(job).await {
-            Ok(open) => open
-                .into_iter()
-                .filter(|(role, _)| !roles.contains(role))
-                .map(|(role, count)| {
+        match self.counts().await {
+            Ok(counts) => {
+                let mut strays: BTreeMap<String, u64> = BTreeMap::new();
+                for (role, state, count) in counts {
+                    if state.is_open() && !roles.contains(&role) {
+                        *strays.entry(role).or_default() += count;
+                    }
+                }
+                let told = strays.iter().map(|(role, count)| {
                     format!(
                         "role `{role}` is gone and has {count} open tickets: nobody works on them; \
                          bring the role back, or answer or drop them at /admin/tickets"
                     )
-                })
-                .collect(),
+                });
+                told.collect()
+            }
             Err(error) => {
                 tracing::warn!(event = "ticket_store_failed", doing = "look for strays", %error);
                 Vec::new()

@@ -70,11 +70,15 @@ impl AuditLog {
         self.sink.append(Box::new(record));
     }
 
+    /// The configuration in force.
+    fn in_force(&self) -> AuditPolicy {
+        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
+        policy.clone()
+    }
+
     /// A record of that kind, with what is known of the call it belongs to.
     fn record(&self, kind: RecordKind, call: Option<CallId>) -> Record {
-        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-        let mut record = Record::new(kind, WallTime(self.clock.now()), policy.clone());
-        drop(policy);
+        let mut record = Record::new(kind, WallTime(self.clock.now()), self.in_force());
         if let Some(call) = call {
             let open = self.calls.get(call);
             self.put_trace(&mut record, call, open.as_ref());
@@ -122,11 +126,7 @@ impl AuditLog {
         let time = WallTime(self.clock.now());
         let policy = match policy {
             Some(stamp) => stamped(Some(stamp)),
-            None => self
-                .policy
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            None => self.in_force(),
         };
         let mut record = Record::new(RecordKind::Answer, time, policy);
         record.request_id = Some(request(request_id.as_ref(), call));

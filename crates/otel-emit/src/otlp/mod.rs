@@ -21,8 +21,8 @@ use opentelemetry::InstrumentationScope;
 use opentelemetry::logs::LoggerProvider as _;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{
-    ExporterBuildError, LogExporter, MetricExporter, Protocol, SpanExporter, WithExportConfig as _,
-    WithHttpConfig as _,
+    ExporterBuildError, LogExporter, MetricExporter, Protocol, SpanExporter, WithExportConfig,
+    WithHttpConfig,
 };
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{BatchLogProcessor, SdkLoggerProvider};
@@ -83,13 +83,7 @@ impl Collector {
     /// # Errors
     /// [`OtlpError::Exporter`].
     pub fn metrics(&self) -> Result<MetricExporter, OtlpError> {
-        MetricExporter::builder()
-            .with_http()
-            .with_shared_http_client(self.client.clone())
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(self.settings.address("metrics"))
-            .with_headers(self.settings.headers.clone())
-            .with_timeout(self.settings.timeout)
+        self.aimed(MetricExporter::builder().with_http(), "metrics")
             .build()
             .map_err(|source| self.refused(source))
     }
@@ -110,13 +104,8 @@ impl Collector {
     }
 
     fn tracers(&self, waiting: &Arc<Waiting>) -> Result<SdkTracerProvider, OtlpError> {
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_shared_http_client(self.client.clone())
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(self.settings.address("traces"))
-            .with_headers(self.settings.headers.clone())
-            .with_timeout(self.settings.timeout)
+        let exporter = self
+            .aimed(SpanExporter::builder().with_http(), "traces")
             .build()
             .map_err(|source| self.refused(source))?;
         let counting = Counting {
@@ -142,13 +131,8 @@ impl Collector {
     }
 
     fn loggers(&self, waiting: &Arc<Waiting>) -> Result<SdkLoggerProvider, OtlpError> {
-        let exporter = LogExporter::builder()
-            .with_http()
-            .with_shared_http_client(self.client.clone())
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(self.settings.address("logs"))
-            .with_headers(self.settings.headers.clone())
-            .with_timeout(self.settings.timeout)
+        let exporter = self
+            .aimed(LogExporter::builder().with_http(), "logs")
             .build()
             .map_err(|source| self.refused(source))?;
         let counting = Counting {
@@ -169,6 +153,17 @@ impl Collector {
                 waiting: waiting.clone(),
             })
             .build())
+    }
+
+    /// A builder of an exporter with the collector's address for a signal, and all that is
+    /// the same for every signal.
+    fn aimed<B: WithExportConfig + WithHttpConfig>(&self, builder: B, signal: &str) -> B {
+        builder
+            .with_shared_http_client(self.client.clone())
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(self.settings.address(signal))
+            .with_headers(self.settings.headers.clone())
+            .with_timeout(self.settings.timeout)
     }
 
     fn refused(&self, source: ExporterBuildError) -> OtlpError {

@@ -22,20 +22,6 @@ pub enum EventsAs {
     Both,
 }
 
-impl EventsAs {
-    /// Every value, in the order of the documentation.
-    pub const ALL: [Self; 3] = [Self::Span, Self::Log, Self::Both];
-
-    /// `span`, `log` or `both`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Span => "span",
-            Self::Log => "log",
-            Self::Both => "both",
-        }
-    }
-}
-
 /// Takes events as log records.
 pub trait EventLog: Send + Sync {
     /// Takes one: `name` is its event name, `context` that of the span it belongs to.

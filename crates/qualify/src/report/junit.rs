@@ -3,6 +3,7 @@
 
 use super::Report;
 use super::columns::notes;
+use super::xml;
 use crate::{Check, Verdict};
 use std::fmt::Write as _;
 
@@ -143,23 +144,11 @@ impl Case<'_> {
     }
 }
 
-/// Text for an element or an attribute. XML 1.0 has no place for most control
-/// characters, not even escaped: they become U+FFFD.
+/// Text for an element or an attribute, where a new line would become a space.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                out.push(char::REPLACEMENT_CHARACTER);
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    xml::escaped(text, |c| match c {
+        '\n' => Some("&#10;"),
+        '\t' => Some("&#9;"),
+        _ => None,
+    })
 }

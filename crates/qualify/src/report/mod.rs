@@ -12,6 +12,7 @@ mod junit;
 mod markdown;
 mod table;
 mod words;
+mod xml;
 
 pub use html::html;
 pub use json::json;

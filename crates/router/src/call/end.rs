@@ -268,11 +268,8 @@ impl Call {
 
     /// The HTTP status that the last failed attempt at a rung came with.
     fn status(&self, rung: usize) -> Option<u16> {
-        let attempts: Vec<_> = self.trail.attempts().filter(|a| a.rung == rung).collect();
-        attempts.iter().rev().find_map(|a| match &a.outcome {
-            AttemptOutcome::Failed(failure) => Some(failure.status),
-            _ => None,
-        })?
+        let at_rung = self.failures().filter(|(at, _)| *at == rung);
+        at_rung.last()?.1.status
     }
 
     /// Counts the call on the drills of models ranked above the rung that
@@ -388,11 +385,15 @@ impl Call {
 
     /// The class of the last attempt that failed.
     fn last_failed(&self) -> Option<Class> {
-        let classes = self.trail.attempts().filter_map(|a| match &a.outcome {
-            AttemptOutcome::Failed(failure) => Some(failure.class),
+        self.failures().last().map(|(_, failure)| failure.class)
+    }
+
+    /// What attempts failed with, and at which rung, in the order they began.
+    fn failures(&self) -> impl Iterator<Item = (usize, &Failure)> {
+        self.trail.attempts().filter_map(|a| match &a.outcome {
+            AttemptOutcome::Failed(failure) => Some((a.rung, failure)),
             _ => None,
-        });
-        classes.last()
+        })
     }
 
     /// When the first of the rungs that refuse now takes calls again.
