@@ -16,6 +16,7 @@ mod limits;
 pub mod mistral;
 pub mod openai;
 mod rate_limits;
+mod reading;
 mod request;
 mod server;
 pub mod sse;

@@ -5,7 +5,7 @@ use crate::wire::sse::EventTooLarge;
 
 /// Splits the array into its elements, in any split of its bytes.
 #[derive(Debug)]
-pub(super) struct Splitter {
+pub(in crate::wire) struct Splitter {
     limit: usize,
     element: Vec<u8>,
     depth: usize,

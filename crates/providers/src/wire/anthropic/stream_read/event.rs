@@ -1,9 +1,10 @@
 //! What one event says.
 
 use super::block::{Block, Taken};
-use super::{Kind, Out, StreamDecoder};
+use super::{Kind, StreamDecoder};
 use crate::wire::anthropic::{answer_read, extra, finish, usage};
 use crate::wire::json::field;
+use crate::wire::reading::{Out, StreamFormat};
 use evenkeel_core::{Class, Delta, Part, StreamEvent};
 use serde_json::{Map, Value};
 
@@ -113,10 +114,9 @@ impl StreamDecoder {
             return;
         };
         self.open(index(&event), fields, out);
-        if self.calls > MAX_CALLS && !self.over {
+        if self.calls > MAX_CALLS && !self.reading.is_over() {
             let message = format!("the answer holds more than {MAX_CALLS} tool calls");
-            let failure = self.failure(Class::Malformed, &message);
-            self.fail(failure, out);
+            self.reading.fail_as(Class::Malformed, &message, out);
         }
     }
 
@@ -128,7 +128,7 @@ impl StreamDecoder {
         self.serial += 1;
         let (block, taken) = Block::start(fields, self.serial, self.calls);
         self.calls += usize::from(block.is_call());
-        self.answer_bytes += BLOCK_BYTES;
+        self.reading.count(BLOCK_BYTES);
         self.blocks.insert(at, block);
         self.give_piece(self.serial, taken, out);
     }
@@ -168,7 +168,7 @@ impl StreamDecoder {
     /// block before it, an empty part keeps the two apart: a signature holds
     /// for its own block only.
     fn give_piece(&mut self, serial: usize, taken: Taken, out: &mut Out) {
-        self.answer_bytes = self.answer_bytes.saturating_add(taken.held_bytes);
+        self.reading.count(taken.held_bytes);
         for event in taken.events {
             let kind = match &event {
                 StreamEvent::Delta(Delta::Text(_)) => Some(Kind::Text),
@@ -186,7 +186,7 @@ impl StreamDecoder {
             }
             self.give(event, out);
         }
-        self.check_size(out);
+        self.reading.check_size(out);
     }
 
     fn take_message_delta(&mut self, mut event: Map<String, Value>, out: &mut Out) {
@@ -205,13 +205,13 @@ impl StreamDecoder {
         for block in std::mem::take(&mut self.blocks).into_values() {
             self.close(block, out);
         }
-        if self.over {
+        if self.reading.is_over() {
             return;
         }
         let refusal = answer_read::refusal(delta.get("stop_details"));
         if let Some(Part::Refusal(words)) = refusal {
             self.give(StreamEvent::Delta(Delta::Refusal(words)), out);
-            self.check_size(out);
+            self.reading.check_size(out);
         }
         let finish = finish::derived(finish::read(&reason), self.calls > 0);
         if finish == evenkeel_core::Finish::Unknown {
@@ -224,26 +224,15 @@ impl StreamDecoder {
         if !delta.is_empty() {
             out.push(Ok(StreamEvent::Extra(extra(delta))));
         }
-        if self.finish.replace(finish).is_none() {
+        if self.reading.finish.replace(finish).is_none() {
             out.push(Ok(StreamEvent::Finish(finish)));
         }
         out.extend(usage_events);
     }
 
     fn give(&mut self, event: StreamEvent, out: &mut Out) {
-        self.answer_bytes = self.answer_bytes.saturating_add(size(&event));
+        self.reading.count(size(&event));
         out.push(Ok(event));
-    }
-
-    fn check_size(&mut self, out: &mut Out) {
-        if self.answer_bytes > self.limits.max_answer_bytes && !self.over {
-            let message = format!(
-                "the answer is larger than the limit of {} bytes",
-                self.limits.max_answer_bytes
-            );
-            let failure = self.failure(Class::Malformed, &message);
-            self.fail(failure, out);
-        }
     }
 }
 

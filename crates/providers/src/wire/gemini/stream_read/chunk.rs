@@ -1,10 +1,11 @@
 //! What one chunk says: it has the shape of a whole answer.
 
-use super::{Out, StreamDecoder};
+use super::StreamDecoder;
 use crate::wire::gemini::finish::{self, Reason};
 use crate::wire::gemini::ids::Ids;
 use crate::wire::gemini::{answer_read, extra, usage};
 use crate::wire::json::{self, Joiner};
+use crate::wire::reading::Out;
 use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent, ToolCall};
 use serde_json::{Map, Value};
 
@@ -40,17 +41,17 @@ impl StreamDecoder {
             self.take_content(&mut candidate, &chunk, has_halves, out);
             self.keep_candidate(candidate);
         }
-        if self.over {
+        if self.reading.is_over() {
             return;
         }
         self.take_usage(&chunk, out);
         self.keep_rest(chunk);
         if !reason.is_empty() {
             self.take_reason(&reason, out);
-        } else if is_blocked && self.finish.is_none() {
-            self.finish = Some(Finish::ContentFilter);
+        } else if is_blocked && self.reading.finish.is_none() {
+            self.reading.finish = Some(Finish::ContentFilter);
         }
-        self.check_size(out);
+        self.reading.check_size(out);
     }
 
     /// Announces the answer, with its first candidate.
@@ -86,8 +87,7 @@ impl StreamDecoder {
             let read = answer_read::read_part(&part, &mut ids, &mut parts);
             self.ids = Some(ids);
             if let Err(e) = read {
-                let failure = self.failure(Class::Malformed, &e.message);
-                self.fail(failure, out);
+                self.reading.fail_as(Class::Malformed, &e.message, out);
                 return;
             }
             if parts == [Part::Text(String::new())] {
@@ -96,8 +96,8 @@ impl StreamDecoder {
             for part in parts {
                 self.give(part, has_halves, out);
             }
-            self.check_size(out);
-            if self.over {
+            self.reading.check_size(out);
+            if self.reading.is_over() {
                 return;
             }
         }
@@ -141,19 +141,8 @@ impl StreamDecoder {
     }
 
     fn delta(&mut self, delta: Delta, out: &mut Out) {
-        self.answer_bytes = self.answer_bytes.saturating_add(size(&delta));
+        self.reading.count(size(&delta));
         out.push(Ok(StreamEvent::Delta(delta)));
-    }
-
-    fn check_size(&mut self, out: &mut Out) {
-        if self.answer_bytes > self.limits.max_answer_bytes && !self.over {
-            let message = format!(
-                "the answer is larger than the limit of {} bytes",
-                self.limits.max_answer_bytes
-            );
-            let failure = self.failure(Class::Malformed, &message);
-            self.fail(failure, out);
-        }
     }
 
     /// Usage counts are running totals: the last one holds.
@@ -175,7 +164,7 @@ impl StreamDecoder {
     fn keep_rest(&mut self, chunk: Map<String, Value>) {
         for (name, value) in chunk {
             if !NOT_EXTRA.contains(&name.as_str()) {
-                self.answer_bytes = self.answer_bytes.saturating_add(json::size(&value));
+                self.reading.count(json::size(&value));
                 self.rest.insert(name, value);
             }
         }
@@ -184,7 +173,7 @@ impl StreamDecoder {
     fn keep_candidate(&mut self, candidate: Map<String, Value>) {
         for (name, value) in candidate {
             if !NOT_KEPT.contains(&name.as_str()) {
-                self.answer_bytes = self.answer_bytes.saturating_add(json::size(&value));
+                self.reading.count(json::size(&value));
                 self.candidate.insert(name, value);
             }
         }
@@ -194,7 +183,7 @@ impl StreamDecoder {
     fn take_reason(&mut self, reason: &str, out: &mut Out) {
         match finish::read(reason) {
             Reason::Finish(read) => {
-                self.finish = Some(read);
+                self.reading.finish = Some(read);
                 let written = finish::write(finish::with_calls(read, self.calls > 0));
                 if written == reason {
                     self.candidate.shift_remove("finishReason");
@@ -204,7 +193,7 @@ impl StreamDecoder {
             }
             Reason::Broken(class) => {
                 let failure = finish::broken(class, reason);
-                self.fail(failure, out);
+                self.reading.fail(failure, out);
             }
         }
     }

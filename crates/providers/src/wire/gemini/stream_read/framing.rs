@@ -1,25 +1,12 @@
 //! What a stream's bytes are framed in.
 
 use crate::wire::gemini::array::Splitter;
-use crate::wire::sse::{self, EventTooLarge};
-
-/// A document of the stream, or a sign of life.
-#[derive(Debug)]
-pub(super) enum Item {
-    /// A JSON document, as far as it is one.
-    Document {
-        /// Its text.
-        text: String,
-        /// Whether its event was named an error.
-        is_error: bool,
-    },
-    /// A comment.
-    Comment,
-}
+use crate::wire::reading::Frames;
+use crate::wire::sse::{self, EventTooLarge, Item};
 
 /// The framing, told by the first byte that is no blank.
 #[derive(Debug)]
-pub(super) enum Framing {
+pub(in crate::wire) enum Framing {
     Unknown { limit: usize },
     Events(sse::Decoder),
     Array(Splitter),
@@ -29,12 +16,10 @@ impl Framing {
     pub(super) fn new(limit: usize) -> Self {
         Self::Unknown { limit }
     }
+}
 
-    pub(super) fn push(
-        &mut self,
-        mut bytes: &[u8],
-        items: &mut Vec<Item>,
-    ) -> Result<(), EventTooLarge> {
+impl Frames for Framing {
+    fn push(&mut self, mut bytes: &[u8], items: &mut Vec<Item>) -> Result<(), EventTooLarge> {
         if let Self::Unknown { limit } = *self {
             let Some(first) = bytes.iter().position(|b| !is_blank(*b)) else {
                 return Ok(());
@@ -49,12 +34,7 @@ impl Framing {
         }
         match self {
             Self::Unknown { .. } => Ok(()),
-            Self::Events(decoder) => {
-                let mut events = Vec::new();
-                let result = decoder.push(bytes, &mut events);
-                items.extend(events.into_iter().map(item));
-                result
-            }
+            Self::Events(decoder) => decoder.push(bytes, items),
             Self::Array(splitter) => {
                 let mut elements = Vec::new();
                 let result = splitter.push(bytes, &mut elements);
@@ -64,14 +44,10 @@ impl Framing {
         }
     }
 
-    pub(super) fn finish(&mut self, items: &mut Vec<Item>) {
+    fn finish(&mut self, items: &mut Vec<Item>) {
         match self {
             Self::Unknown { .. } => {}
-            Self::Events(decoder) => {
-                let mut events = Vec::new();
-                decoder.finish(&mut events);
-                items.extend(events.into_iter().map(item));
-            }
+            Self::Events(decoder) => decoder.finish(items),
             Self::Array(splitter) => items.extend(splitter.finish().map(document)),
         }
     }
@@ -82,19 +58,11 @@ fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, 0xEF | 0xBB | 0xBF)
 }
 
+/// An element of the array, which is an event of its own.
 fn document(text: String) -> Item {
-    Item::Document {
-        text,
-        is_error: false,
-    }
-}
-
-fn item(item: sse::Item) -> Item {
-    match item {
-        sse::Item::Comment(_) => Item::Comment,
-        sse::Item::Event(event) => Item::Document {
-            is_error: event.event.as_deref() == Some("error"),
-            text: event.data,
-        },
-    }
+    Item::Event(sse::Event {
+        event: None,
+        data: text,
+        bare: true,
+    })
 }

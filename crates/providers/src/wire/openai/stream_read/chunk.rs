@@ -1,10 +1,10 @@
 //! What one chunk says.
 
-use super::{Out, StreamDecoder};
-use crate::wire::classify::Reply;
+use super::StreamDecoder;
 use crate::wire::json;
 use crate::wire::openai::answer_read::{self, Reason};
 use crate::wire::openai::{CHOICE, extra, reasoning_details, usage};
+use crate::wire::reading::Out;
 use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent, delta_of};
 use serde_json::{Map, Value};
 
@@ -54,7 +54,7 @@ impl StreamDecoder {
         if let Some(choice) = choice {
             self.take_choice(choice, has_halves, out);
         }
-        if self.over {
+        if self.reading.is_over() {
             return;
         }
         let counted = chunk
@@ -136,23 +136,23 @@ impl StreamDecoder {
     }
 
     fn take_choice(&mut self, choice: &Map<String, Value>, has_halves: bool, out: &mut Out) {
-        let reply = Reply::in_answer(self.server, b"").with_key(self.key.as_ref());
+        let reply = self.reading.reply("");
         if let Some(failure) = answer_read::choice_error(&reply, choice) {
-            self.fail(failure, out);
+            self.reading.fail(failure, out);
             return;
         }
         if let Some(event) = self.choice_extra(choice) {
             self.give(vec![event], out);
         }
         if let Some(delta) = choice.get("delta").and_then(Value::as_object)
-            && !self.over
+            && !self.reading.is_over()
         {
             self.take_delta(delta, has_halves, out);
         }
         let reason = choice.get("finish_reason").and_then(Value::as_str);
         if let Some(reason) = reason.filter(|r| !r.is_empty())
-            && !self.over
-            && self.finish.is_none()
+            && !self.reading.is_over()
+            && self.reading.finish.is_none()
         {
             self.take_finish(reason, out);
         }
@@ -207,10 +207,9 @@ impl StreamDecoder {
             for piece in pieces {
                 let taken = self.calls.take(piece, has_halves, &self.id, &mut events);
                 match taken {
-                    Ok(argument_bytes) => self.answer_bytes += argument_bytes,
+                    Ok(argument_bytes) => self.reading.count(argument_bytes),
                     Err(e) => {
-                        let failure = self.failure(Class::Malformed, &e.to_string());
-                        self.fail(failure, out);
+                        self.reading.fail_as(Class::Malformed, &e.to_string(), out);
                         return;
                     }
                 }
@@ -221,25 +220,18 @@ impl StreamDecoder {
 
     fn give(&mut self, events: Vec<StreamEvent>, out: &mut Out) {
         for event in events {
-            self.answer_bytes = self.answer_bytes.saturating_add(size(&event));
+            self.reading.count(size(&event));
             out.push(Ok(event));
         }
-        if self.answer_bytes > self.limits.max_answer_bytes {
-            let message = format!(
-                "the answer is larger than the limit of {} bytes",
-                self.limits.max_answer_bytes
-            );
-            let failure = self.failure(Class::Malformed, &message);
-            self.fail(failure, out);
-        }
+        self.reading.check_size(out);
     }
 
     fn take_finish(&mut self, reason: &str, out: &mut Out) {
         let finish = match answer_read::finish(reason) {
             Reason::Finish(finish) => finish,
             Reason::Broken(class) => {
-                let failure = answer_read::broken(self.server, class, reason);
-                self.fail(failure, out);
+                let failure = answer_read::broken(self.reading.server(), class, reason);
+                self.reading.fail(failure, out);
                 return;
             }
         };
@@ -255,12 +247,11 @@ impl StreamDecoder {
         }));
         let mut events = events.into_iter().map(StreamEvent::Delta).collect();
         if let Err(e) = self.calls.finish(&self.id, &mut events) {
-            let failure = self.failure(Class::Malformed, &e.to_string());
-            self.fail(failure, out);
+            self.reading.fail_as(Class::Malformed, &e.to_string(), out);
             return;
         }
         self.give(events, out);
-        if self.over {
+        if self.reading.is_over() {
             return;
         }
         let finish = match finish {
@@ -268,7 +259,7 @@ impl StreamDecoder {
             Finish::Stop if self.refused => Finish::Refusal,
             other => other,
         };
-        self.finish = Some(finish);
+        self.reading.finish = Some(finish);
         if finish == Finish::Unknown && reason != Finish::Unknown.as_str() {
             let mut raw = Map::new();
             raw.insert("finish_reason".into(), reason.into());
