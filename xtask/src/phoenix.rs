@@ -161,6 +161,8 @@ listen = "127.0.0.1:{port}"
 
 [telemetry]
 endpoint = "{phoenix}"
+# Phoenix takes traces alone.
+metrics = false
 resource = { "openinference.project.name" = "{project}" }
 
 [providers.north]

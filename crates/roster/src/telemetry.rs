@@ -18,6 +18,8 @@ pub struct TelemetryConfig {
     /// `queue`: spans, and events as log records, that may wait to be sent; beyond it they
     /// are dropped and counted.
     pub queue: u32,
+    /// `metrics`: whether metrics are pushed to it too; some take traces alone.
+    pub metrics: bool,
     /// `sample_ratio`: share of traces that begin here which are sent, 0 to 1. One that
     /// comes in is sent where its sender sends it.
     pub sample_ratio: f64,
@@ -40,6 +42,7 @@ impl Default for TelemetryConfig {
             headers: BTreeMap::new(),
             timeout: Duration::from_secs(10),
             queue: 16_384,
+            metrics: true,
             sample_ratio: 1.0,
             capture_content: CaptureContent::None,
             events: EventsAs::Span,
@@ -59,6 +62,7 @@ impl TelemetryConfig {
                 .collect()
         };
         (&self.endpoint, self.timeout, self.queue) == (&other.endpoint, other.timeout, other.queue)
+            && self.metrics == other.metrics
             && self.sample_ratio.to_bits() == other.sample_ratio.to_bits()
             && (self.capture_content, self.events) == (other.capture_content, other.events)
             && (&self.service_name, &self.environment) == (&other.service_name, &other.environment)
@@ -117,6 +121,7 @@ pub(crate) struct WrittenTelemetry {
     pub(crate) headers: Option<BTreeMap<String, SecretString>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) queue: Option<u32>,
+    pub(crate) metrics: Option<bool>,
     pub(crate) sample_ratio: Option<f64>,
     pub(crate) capture_content: Option<CaptureContent>,
     pub(crate) events: Option<EventsAs>,
@@ -161,6 +166,9 @@ impl WrittenTelemetry {
             headers: self.headers.clone().unwrap_or_else(|| asked.headers()),
             timeout: self.timeout.unwrap_or(default.timeout),
             queue: self.queue.unwrap_or(default.queue),
+            metrics: self.metrics.unwrap_or_else(|| {
+                asked.variable("OTEL_METRICS_EXPORTER").as_deref() != Some("none")
+            }),
             sample_ratio: self.sample_ratio.unwrap_or_else(|| asked.sample_ratio()),
             capture_content: self
                 .capture_content
@@ -325,6 +333,7 @@ mod tests {
                 "deployment.environment.name=staging,team=core,service.name=other",
             ),
             ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
+            ("OTEL_METRICS_EXPORTER", "none"),
             ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
         ];
         let (told, unusable) = settled(&WrittenTelemetry::default(), &env);
@@ -332,6 +341,7 @@ mod tests {
         assert_eq!(told.endpoint.as_deref(), Some("http://collector:4318"));
         assert_eq!(told.headers["authorization"].expose_secret(), "Basic abc");
         assert_eq!(told.service_name, "planner-gateway");
+        assert!(!told.metrics);
         assert_eq!(told.environment.as_deref(), Some("staging"));
         assert_eq!(
             told.resource,

@@ -39,7 +39,7 @@ impl Hearers {
         let collector = collector(telemetry, &instance)?;
         let metrics = Arc::new(GatewayMetrics::new(
             settings.config(),
-            exposition(collector.as_ref())?,
+            exposition(collector.as_ref().filter(|_| telemetry.metrics))?,
         ));
         let tracing = collector.map(|c| Tracing::new(telemetry, &c, &metrics.losses()));
         let tracing = tracing.transpose()?;

@@ -28,6 +28,7 @@ pub(super) fn read_telemetry(table: &mut TableReader<'_, '_>) -> WrittenTelemetr
             }
             fits
         }),
+        metrics: table.flag("metrics"),
         sample_ratio: table.number("sample_ratio").filter(|ratio| {
             let fits = (0.0..=1.0).contains(ratio);
             if !fits {
