@@ -1,6 +1,7 @@
 //! Whether the files of `deploy/` fit together: what one names, another has.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -42,6 +43,55 @@ fn yaml(folder: &Path, file: &str) -> Result<Document> {
     }
 }
 
+/// Keys that a service of a compose file may have, of those that the specification has
+/// (<https://github.com/compose-spec/compose-spec>, 05-services): those in use here, and
+/// those that a deployment of a gateway may come to need.
+const SERVICE_KEYS: [&str; 38] = [
+    "build",
+    "cap_add",
+    "cap_drop",
+    "command",
+    "configs",
+    "container_name",
+    "cpus",
+    "depends_on",
+    "deploy",
+    "dns",
+    "entrypoint",
+    "env_file",
+    "environment",
+    "expose",
+    "extra_hosts",
+    "healthcheck",
+    "hostname",
+    "image",
+    "init",
+    "labels",
+    "logging",
+    "mem_limit",
+    "networks",
+    "pids_limit",
+    "platform",
+    "ports",
+    "profiles",
+    "pull_policy",
+    "read_only",
+    "restart",
+    "secrets",
+    "security_opt",
+    "stop_grace_period",
+    "stop_signal",
+    "tmpfs",
+    "ulimits",
+    "user",
+    "volumes",
+];
+/// Keys of the whole file.
+const FILE_KEYS: [&str; 7] = [
+    "configs", "include", "name", "networks", "secrets", "services", "volumes",
+];
+const RESTARTS: [&str; 4] = ["no", "always", "on-failure", "unless-stopped"];
+
 /// `compose.yaml`.
 struct Compose {
     folder: PathBuf,
@@ -69,8 +119,12 @@ impl Compose {
             return vec!["compose.yaml: no services".to_owned()];
         };
         let mut faults = Vec::new();
+        for key in unknown(self.document.scope().table, &FILE_KEYS) {
+            faults.push(format!("compose.yaml: there is no key {key}"));
+        }
         for entry in &services.entries {
             let Value::Table(service) = &entry.node.value else {
+                faults.push(format!("compose.yaml: {}: no service", entry.key));
                 continue;
             };
             let wrong = self.of_service(service);
@@ -96,6 +150,7 @@ impl Compose {
             }
             _ => wrong.push("neither an image of a version nor one to build".to_owned()),
         }
+        wrong.extend(wrong_form(service));
         for name in texts(service, "depends_on") {
             if !self.has_service(name) {
                 wrong.push(format!("no service {name}"));
@@ -122,6 +177,59 @@ impl Compose {
         wrong.extend(unknown.map(|host| format!("no service {host}")));
         wrong
     }
+}
+
+/// The keys of a table that are none of these.
+fn unknown<'a>(table: &'a Table, known: &[&str]) -> impl Iterator<Item = &'a str> {
+    let keys = table.entries.iter().map(|entry| entry.key.as_str());
+    keys.filter(move |key| !known.contains(key))
+}
+
+/// What of a service no compose would take, whatever it names.
+fn wrong_form(service: &Table) -> Vec<String> {
+    let mut wrong: Vec<String> = unknown(service, &SERVICE_KEYS)
+        .map(|key| format!("there is no key {key}"))
+        .collect();
+    for port in texts(service, "ports") {
+        if !is_port(port) {
+            wrong.push(format!("no port: {port}"));
+        }
+    }
+    if let Some(word) = text(service, "restart").filter(|word| !RESTARTS.contains(word)) {
+        wrong.push(format!("no restart: {word}"));
+    }
+    if let Some(time) = text(service, "stop_grace_period").filter(|time| !is_duration(time)) {
+        wrong.push(format!("no stop_grace_period: {time}"));
+    }
+    wrong
+}
+
+/// `[ADDRESS:]HOST:CONTAINER` or `CONTAINER`, of one port each.
+fn is_port(text: &str) -> bool {
+    let parts: Vec<&str> = text.rsplitn(3, ':').collect();
+    let is_number = |part: &&str| part.parse::<u16>().is_ok_and(|port| port > 0);
+    parts.iter().take(2).all(|part| is_number(part))
+        && parts
+            .get(2)
+            .is_none_or(|address| address.parse::<IpAddr>().is_ok())
+}
+
+/// A number with its unit, or several: `150s`, `1m30s`.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let unit = digits.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let (number, word) = (
+            rest.len() - digits.len(),
+            &digits[..digits.len() - unit.len()],
+        );
+        if number == 0 || !["us", "ms", "s", "m", "h"].contains(&word) {
+            return false;
+        }
+        rest = unit;
+    }
+    !text.is_empty()
 }
 
 /// Rules that are there, and targets that are services.
@@ -250,6 +358,27 @@ mod tests {
                 "compose.yaml: d: no F to build from",
             ]
         );
+    }
+
+    #[test]
+    fn what_no_compose_takes_is_told() {
+        let found = compose(
+            "service: {}\nservices:\n  a:\n    image: thing:1\n    volume: []\n    ports: ['127.0.0.1:80:80', '80:x', '0']\n    \
+             restart: sometimes\n    stop_grace_period: 150\n  b: []\n",
+        );
+        assert_eq!(
+            found,
+            [
+                "compose.yaml: there is no key service",
+                "compose.yaml: a: there is no key volume",
+                "compose.yaml: a: no port: 80:x",
+                "compose.yaml: a: no port: 0",
+                "compose.yaml: a: no restart: sometimes",
+                "compose.yaml: b: no service",
+            ]
+        );
+        assert!(is_duration("1m30s") && is_duration("150s"));
+        assert!(!is_duration("150") && !is_duration("s") && !is_duration(""));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod bench;
 mod ci;
 mod clients;
+mod dashboard;
 mod deny;
 mod deploy;
 mod failover16;

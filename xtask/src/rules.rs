@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{self, Server};
-use crate::{deploy, workspace};
+use crate::{dashboard, deploy, workspace};
 
 /// Where the gateway listens whose metrics are checked.
 const PORT: u16 = 18070;
@@ -51,6 +51,7 @@ pub(crate) fn run() -> Result<bool> {
         command.current_dir(workspace::root());
         passed &= process::succeeds(command.args([task, "rules", file]))?;
     }
+    passed &= dashboard::parses()?;
     Ok(passed & metrics_are_clean()?)
 }
 

@@ -35,7 +35,7 @@ pub use crate::audit::{audit_log, open_audit};
 pub use crate::limits::Limits;
 pub use crate::live::{ReloadError, Reloaded, Reloader, stale_scores};
 pub use crate::log::LogObserver;
-pub use crate::metrics::GatewayMetrics;
+pub use crate::metrics::{GatewayMetrics, Pusher};
 pub use crate::server::{BindError, Server, worker_threads};
 pub use crate::shadow::{ShadowLog, ShadowWriter};
 pub use crate::telemetry::{Tracing, collector};

@@ -7,6 +7,7 @@ use calls::{call_event, shadowed};
 use evenkeel_core::{
     CallId, Class, Event, EventKind, HedgeResult, Observer, TicketState, TraceContext,
 };
+use evenkeel_otel_emit::{breached_percentile, told_reason};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,16 +150,17 @@ impl Observer for LogObserver {
             | EventKind::DrillEnded { .. }) => operator_event(kind),
             EventKind::RosterExhausted {
                 role,
+                primary,
                 tried,
                 refused,
+                last,
                 ..
             } => {
                 if self.exhausted.begin(role) {
-                    let tried: Vec<String> =
-                        tried.iter().map(|(m, c)| format!("{m}:{c}")).collect();
+                    let tried: Vec<&str> = tried.iter().map(|(m, _)| m.as_str()).collect();
                     let refused: Vec<String> = refused
                         .iter()
-                        .map(|(m, r)| format!("{m}:{}", r.as_str()))
+                        .map(|(m, r)| format!("{m}:{}", told_reason(r.as_str())))
                         .collect();
                     tracing::warn!(
                         event = "roster_exhausted",
@@ -166,8 +168,10 @@ impl Observer for LogObserver {
                         trace_id,
                         span_id,
                         agent.role = %role,
+                        model.primary = %primary,
                         exhausted.tried = tried.join(","),
                         exhausted.refused = refused.join(","),
+                        error.type = last.map(Class::as_str),
                     );
                 }
             }
@@ -212,7 +216,7 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             p99,
             slo,
             samples,
-            window: _,
+            window,
         } => tracing::warn!(
             event = "latency_breach",
             call = ids.call,
@@ -223,9 +227,11 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             evenkeel.rung = rung,
             model.primary = %model,
             breach.detector = detector,
+            breach.percentile = breached_percentile(detector),
             breach.measure = measure,
-            latency.p95_ms = p95.map(ms),
-            latency.p99_ms = p99.map(ms),
+            breach.window_s = window.as_secs_f64(),
+            latency.p95_ms = p95.map_or(0.0, ms),
+            latency.p99_ms = p99.map_or(0.0, ms),
             latency.slo_ms = ms(*slo),
             latency.samples = samples,
         ),
@@ -248,6 +254,7 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             task,
             epoch,
             from_model,
+            to,
             to_model,
             reason,
             latency,
@@ -263,8 +270,12 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             model.fallback = %to_model,
             substitution.reason = reason.as_str(),
             substitution.scope = "role",
-            latency.p95_ms = latency.p95.map(ms),
-            latency.p99_ms = latency.p99.map(ms),
+            latency.p95_ms = latency.p95.map_or(0.0, ms),
+            latency.p99_ms = latency.p99.map_or(0.0, ms),
+            latency.slo_p95_ms = ms(latency.slo_p95),
+            latency.slo_p99_ms = ms(latency.slo_p99),
+            latency.samples = latency.samples,
+            evenkeel.fallback_depth = to,
             evenkeel.epoch = epoch,
         ),
         EventKind::ModelRestoration {
@@ -275,6 +286,7 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             to_model,
             duration,
             reason,
+            latency,
             ..
         } => tracing::info!(
             event = "model_restoration",
@@ -284,6 +296,9 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             model.fallback = %from_model,
             restoration.reason = reason.as_str(),
             restoration.duration_ms = ms(*duration),
+            latency.p95_ms = latency.p95.map_or(0.0, ms),
+            latency.p99_ms = latency.p99.map_or(0.0, ms),
+            latency.samples = latency.samples,
             evenkeel.epoch = epoch,
         ),
         _ => canary_event(kind),
@@ -532,16 +547,4 @@ fn ticket_event(kind: &EventKind, ids: &Ids) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outage_is_told_once_until_a_call_is_answered() {
-        let episodes = Episodes::default();
-        let role: Arc<str> = Arc::from("planner");
-        assert!(episodes.begin(&role));
-        assert!(!episodes.begin(&role));
-        episodes.end(&role);
-        assert!(episodes.begin(&role));
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::held::Held;
 use crate::limits::Limits;
 use crate::live::{Live, Reloader};
-use crate::metrics::GatewayMetrics;
+use crate::metrics::{GatewayMetrics, Pusher};
 use crate::routes;
 use crate::socket::{Serving, Socket};
 use crate::telemetry::Tracing;
@@ -182,6 +182,11 @@ impl Server {
     /// What reloads the configuration while the server runs.
     pub fn reloader(&self) -> Reloader {
         Reloader(self.app.clone())
+    }
+
+    /// What pushes the metrics while the server runs.
+    pub fn pusher(&self) -> Pusher {
+        Pusher::new(self.app.clone())
     }
 
     /// Serves until `shutdown` resolves, then accepts no more, lets the calls

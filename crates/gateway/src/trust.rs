@@ -52,3 +52,40 @@ pub(crate) fn put_baggage(headers: &mut HeaderMap, baggage: Option<String>) {
         headers.insert(BAGGAGE, value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::ClientKeys;
+
+    // Conformance 10: loopback is trusted without configuration, another address is not.
+    #[test]
+    fn by_default_this_machine_is_believed_and_no_other() {
+        let trust = Trust::new(&ServerConfig::default());
+        let anybody = ClientKeys::new(Vec::new())
+            .admit(&HeaderMap::new())
+            .unwrap();
+        let covers = |peer: &str| {
+            let mut extensions = Extensions::new();
+            extensions.insert(Peer(peer.parse().unwrap()));
+            trust.covers(&anybody, &extensions)
+        };
+        for near in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(covers(near), "{near}");
+        }
+        for far in [
+            "10.0.0.1",
+            "192.168.1.7",
+            "203.0.113.9",
+            "fe80::1",
+            "::ffff:10.0.0.1",
+            "0.0.0.0",
+        ] {
+            assert!(!covers(far), "{far}");
+        }
+        assert!(
+            !trust.covers(&anybody, &Extensions::new()),
+            "nobody knows who"
+        );
+    }
+}

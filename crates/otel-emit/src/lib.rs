@@ -18,4 +18,5 @@ pub mod spans;
 pub use crate::content::{Capture, CaptureContent, Redaction};
 #[cfg(feature = "tracing")]
 pub use crate::current::TracingContext;
+pub use crate::reason::{breached_percentile, told as told_reason};
 pub use crate::trace_context::is_trace_context;

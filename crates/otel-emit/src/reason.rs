@@ -1,12 +1,14 @@
-//! The contract's words for why an answer did not come from its primary.
+//! The contract's words for why an answer did not come from its primary, or a limit was
+//! crossed.
 
 /// The closed set's word for a word of the router, which has some more: for the limits
-/// that a rung is refused for before it is asked, and for what a caller asks.
+/// that a rung is refused for before it is asked, and for what a caller asks. Every signal
+/// tells this one.
 ///
 /// A rate limit that would be passed is told as the `cooldown` that asking would lead to,
 /// something a model lacks as `below_capability`, a provider that failed this call before
 /// as `unreachable`, and what a person decided by naming models or a price as `manual`.
-pub(crate) fn told(word: &'static str) -> &'static str {
+pub fn told(word: &'static str) -> &'static str {
     match word {
         "rate_limit_near" => "cooldown",
         "lacks" => "below_capability",
@@ -15,6 +17,12 @@ pub(crate) fn told(word: &'static str) -> &'static str {
         "benched" | "worse" | "tried" => "at_capacity",
         word => word,
     }
+}
+
+/// The percentile whose limit a detector of breaches holds latencies against: the spike
+/// detector counts exceedances of the limit on p95.
+pub fn breached_percentile(detector: &str) -> &'static str {
+    if detector == "p99" { "p99" } else { "p95" }
 }
 
 #[cfg(test)]

@@ -2,9 +2,21 @@
 //! the last release of `open-telemetry/semantic-conventions` that holds them. They have
 //! status *Development*; a move to another release is a change of this file alone.
 
+#[cfg(any(feature = "otlp", feature = "prometheus"))]
+use opentelemetry::InstrumentationScope;
+
 /// The release that the names are of.
-#[cfg(feature = "otlp")]
-pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
+#[cfg(any(feature = "otlp", feature = "prometheus"))]
+const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
+
+/// Everything comes from evenkeel, whose version it is.
+#[cfg(any(feature = "otlp", feature = "prometheus"))]
+pub(crate) fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder("evenkeel")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_schema_url(SCHEMA_URL)
+        .build()
+}
 
 pub(crate) const OPERATION_NAME: &str = "gen_ai.operation.name";
 pub(crate) const PROVIDER_NAME: &str = "gen_ai.provider.name";
@@ -37,6 +49,15 @@ pub(crate) const INPUT_MESSAGES: &str = "gen_ai.input.messages";
 pub(crate) const OUTPUT_MESSAGES: &str = "gen_ai.output.messages";
 pub(crate) const SYSTEM_INSTRUCTIONS: &str = "gen_ai.system_instructions";
 pub(crate) const TOOL_DEFINITIONS: &str = "gen_ai.tool.definitions";
+/// Which tokens a count is of.
+pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
+
+// Instruments.
+pub(crate) const OPERATION_DURATION: &str = "gen_ai.client.operation.duration";
+pub(crate) const TIME_TO_FIRST_CHUNK: &str = "gen_ai.client.operation.time_to_first_chunk";
+pub(crate) const TIME_PER_OUTPUT_CHUNK: &str = "gen_ai.client.operation.time_per_output_chunk";
+pub(crate) const TOKEN_USAGE: &str = "gen_ai.client.token.usage";
+
 /// The event that carries what was said, where spans are not to.
 pub(crate) const OPERATION_DETAILS: &str = "gen_ai.client.inference.operation.details";
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest text that a caller or a provider chooses, in bytes.
-const LONGEST: usize = 256;
+pub(crate) const LONGEST: usize = 256;
 
 /// Whole numbers are signed in OTLP: one beyond its range is told as the largest.
 pub(crate) fn int(number: impl TryInto<i64>) -> i64 {

@@ -17,6 +17,7 @@ mod price;
 mod provider;
 mod qualification;
 mod queue;
+mod redactions;
 mod registry;
 mod rules;
 mod served;
@@ -46,6 +47,7 @@ pub use crate::provider::{
 };
 pub use crate::qualification::RankingPolicy;
 pub use crate::queue::{OnExhausted, QueuePolicy};
+pub use crate::redactions::Redactions;
 pub use crate::registry::RegisteredModel;
 pub use crate::task::{ComplexityPolicy, TaskPolicy, Thresholds};
 pub use crate::telemetry::{CaptureContent, EventsAs, TelemetryConfig};

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::redactions::Redactions;
+
 /// Where traces, events and metrics are sent, and what is in them (`[telemetry]`).
 #[derive(Debug, Clone)]
 pub struct TelemetryConfig {
@@ -25,6 +27,8 @@ pub struct TelemetryConfig {
     pub sample_ratio: f64,
     /// `capture_content`: whether what was asked and answered is kept, and where.
     pub capture_content: CaptureContent,
+    /// `redact`: what is taken out of it first.
+    pub redact: Redactions,
     /// `events.as`: where the events of a call go.
     pub events: EventsAs,
     /// `service_name`: `service.name` of all that is sent.
@@ -45,6 +49,7 @@ impl Default for TelemetryConfig {
             metrics: true,
             sample_ratio: 1.0,
             capture_content: CaptureContent::None,
+            redact: Redactions::default(),
             events: EventsAs::Span,
             service_name: "evenkeel".to_owned(),
             environment: None,
@@ -65,6 +70,7 @@ impl TelemetryConfig {
             && self.metrics == other.metrics
             && self.sample_ratio.to_bits() == other.sample_ratio.to_bits()
             && (self.capture_content, self.events) == (other.capture_content, other.events)
+            && self.redact == other.redact
             && (&self.service_name, &self.environment) == (&other.service_name, &other.environment)
             && self.resource == other.resource
             && headers(self) == headers(other)
@@ -124,6 +130,7 @@ pub(crate) struct WrittenTelemetry {
     pub(crate) metrics: Option<bool>,
     pub(crate) sample_ratio: Option<f64>,
     pub(crate) capture_content: Option<CaptureContent>,
+    pub(crate) redact: Redactions,
     pub(crate) events: Option<EventsAs>,
     pub(crate) service_name: Option<String>,
     pub(crate) environment: Option<String>,
@@ -173,6 +180,7 @@ impl WrittenTelemetry {
             capture_content: self
                 .capture_content
                 .unwrap_or_else(|| asked.capture_content()),
+            redact: self.redact.clone(),
             events: self.events.unwrap_or_default(),
             service_name: service_name
                 .or_else(|| asked.variable("OTEL_SERVICE_NAME"))

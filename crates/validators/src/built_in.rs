@@ -30,6 +30,19 @@ pub struct Fault {
     pub hint: Option<String>,
 }
 
+/// Reads a regular expression.
+///
+/// # Errors
+/// A pattern that is none: what is wrong in one line, without the drawing of where.
+pub fn pattern_of(text: &str) -> Result<Regex, InvalidRule> {
+    Regex::new(text).map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        let last = last.strip_prefix("error: ").unwrap_or(last);
+        InvalidRule(format!("is no regular expression: {last}"))
+    })
+}
+
 /// A ready-made validator. It judges the text of an answer; one that calls tools
 /// passes.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,12 +93,7 @@ impl BuiltIn {
     /// # Errors
     /// A pattern that is none.
     pub fn regex(pattern: &str, must_match: bool) -> Result<Self, InvalidRule> {
-        let regex = Regex::new(pattern).map_err(|error| {
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            let last = last.strip_prefix("error: ").unwrap_or(last);
-            InvalidRule(format!("is no regular expression: {last}"))
-        })?;
+        let regex = pattern_of(pattern)?;
         Ok(Self::Regex(PatternRule { regex, must_match }))
     }
 

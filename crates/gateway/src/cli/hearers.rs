@@ -6,8 +6,8 @@ use evenkeel_gateway::{
     Alerts, GatewayMetrics, LogObserver, Server, ShadowLog, Tracing, audit_log, collector,
     open_audit,
 };
-use evenkeel_otel_emit::audit::FileSink;
-use evenkeel_otel_emit::metrics::Exposition;
+use evenkeel_otel_emit::audit::{AuditSink, FileSink};
+use evenkeel_otel_emit::metrics::{Exposition, Losses, Snapshot};
 use evenkeel_otel_emit::otlp::Collector;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,12 @@ use tokio::task::JoinSet;
 /// told, and the last records of the audit log. A disk that hangs holds up no end.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// How often metrics are pushed to a collector.
-const PUSHED_EVERY: Duration = Duration::from_secs(15);
+/// How long the last metrics may take to be pushed, and the last spans and events to be
+/// sent at each of their steps.
+const LAST_SENT: Duration = Duration::from_secs(3);
+
+/// The same where the program is to end at once.
+const SENT_AT_ONCE: Duration = Duration::from_millis(500);
 
 /// The parts that hear, as far as they have to be shown or ended.
 pub(super) struct Hearers {
@@ -91,22 +95,42 @@ impl Hearers {
         server
     }
 
-    /// Waits until the audit log has its last records. What it cannot write it tells itself.
-    pub(super) async fn close_audit(&self) {
-        if let Some(audit) = self.audit.clone() {
-            let _ = tokio::task::spawn_blocking(move || audit.close(LAST_WRITES)).await;
-        }
+    /// What counts telemetry that was dropped.
+    pub(super) fn losses(&self) -> Losses {
+        self.metrics.losses()
     }
 
-    /// Writes and sends what is left, when nothing is told any more.
-    pub(super) async fn end(mut self) {
+    /// Writes and sends what can be without waiting long: the audit log as ever, telemetry
+    /// within a second or two. `last` is how things are.
+    pub(super) async fn end_at_once(self, last: Snapshot) {
+        let sent = async {
+            self.metrics.shutdown(last, SENT_AT_ONCE).await;
+            if let Some(tracing) = self.tracing {
+                tracing.shutdown(SENT_AT_ONCE).await;
+            }
+        };
+        let closed = close(self.audit);
+        tokio::join!(sent, closed);
+    }
+
+    /// Writes and sends what is left, when nothing is told any more. `last` is how things
+    /// were then.
+    pub(super) async fn end(mut self, mut last: Snapshot) {
         let written = async { while self.writers.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LAST_WRITES, written).await;
-        self.close_audit().await;
+        close(self.audit.clone()).await;
+        last.audit = self.audit.map(|audit| audit.status());
+        self.metrics.shutdown(last, LAST_SENT).await;
         if let Some(tracing) = self.tracing {
-            self.metrics.shutdown().await;
-            tracing.shutdown().await;
+            tracing.shutdown(LAST_SENT).await;
         }
+    }
+}
+
+/// Waits until the audit log has its last records. What it cannot write it tells itself.
+async fn close(audit: Option<Arc<FileSink>>) {
+    if let Some(audit) = audit {
+        let _ = tokio::task::spawn_blocking(move || audit.close(LAST_WRITES)).await;
     }
 }
 
@@ -117,10 +141,17 @@ fn exposition(collector: Option<&Collector>) -> anyhow::Result<Exposition> {
     };
     let resource = collector.service().resource();
     let exporter = collector.metrics()?;
-    Ok(Exposition::pushing(resource, exporter, PUSHED_EVERY)?)
+    Ok(Exposition::pushing(resource, exporter)?)
 }
 
-/// A name of this process that no other has.
+/// A name of this process that no other has: a random UUID (RFC 9562, version 4).
 fn instance() -> String {
-    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+    let (high, low) = (fastrand::u64(..), fastrand::u64(..));
+    let (version, variant) = (high & 0xfff | 0x4000, low >> 48 & 0x3fff | 0x8000);
+    format!(
+        "{:08x}-{:04x}-{version:04x}-{variant:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        low & 0xffff_ffff_ffff
+    )
 }

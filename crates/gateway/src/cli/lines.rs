@@ -1,10 +1,11 @@
 //! Log lines on stderr that never make a request wait.
 
 use clap::ValueEnum;
+use evenkeel_otel_emit::metrics::{Losses, Signal};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::Level;
 use tracing_subscriber::filter::filter_fn;
@@ -39,17 +40,51 @@ enum Message {
 #[derive(Debug, Clone)]
 struct Lines {
     queue: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
+    dropped: Arc<Dropped>,
+}
+
+/// Lines that nobody gets to read: too many waited, or stderr is closed.
+#[derive(Debug, Default)]
+struct Dropped {
+    /// Since it was last told.
+    untold: AtomicU64,
+    /// What counts them, once there is something.
+    losses: OnceLock<Losses>,
+    /// Those before that.
+    uncounted: AtomicU64,
+}
+
+impl Dropped {
+    fn add_one(&self) {
+        self.untold.fetch_add(1, Ordering::Relaxed);
+        match self.losses.get() {
+            Some(losses) => losses.lost(Signal::Log, 1),
+            None => drop(self.uncounted.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    fn count_on(&self, losses: Losses) {
+        losses.lost(Signal::Log, self.uncounted.swap(0, Ordering::Relaxed));
+        // Asked twice, the first counts.
+        let _ = self.losses.set(losses);
+    }
 }
 
 /// Waits, when dropped, until the lines are written.
 #[derive(Debug)]
-pub(crate) struct Flush(SyncSender<Message>);
+pub(crate) struct Flush(Lines);
+
+impl Flush {
+    /// Counts lines that are dropped on `losses`, those before included.
+    pub(crate) fn count_on(&self, losses: Losses) {
+        self.0.dropped.count_on(losses);
+    }
+}
 
 impl Drop for Flush {
     fn drop(&mut self) {
         let (done, written) = sync_channel(1);
-        if self.0.try_send(Message::Flush(done)).is_ok() {
+        if self.0.queue.try_send(Message::Flush(done)).is_ok() {
             let _ = written.recv_timeout(FLUSH);
         }
     }
@@ -64,14 +99,15 @@ pub(crate) fn start(filter: &str, format: Format) -> anyhow::Result<Flush> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| anyhow::anyhow!("the log filter `{filter}` cannot be read: {error}"))?;
     let (queue, lines) = sync_channel(QUEUE);
-    let dropped = Arc::new(AtomicU64::new(0));
+    let dropped = Arc::<Dropped>::default();
     let writer = Lines {
-        queue: queue.clone(),
+        queue,
         dropped: dropped.clone(),
     };
+    let flush = Flush(writer.clone());
     std::thread::Builder::new()
         .name("log".to_owned())
-        .spawn(move || write_lines(&lines, &dropped))?;
+        .spawn(move || write_lines(&lines, &dropped, &mut io::stderr()))?;
     let terminal = io::stderr().is_terminal();
     let json = match format {
         Format::Auto => !terminal,
@@ -99,17 +135,19 @@ pub(crate) fn start(filter: &str, format: Format) -> anyhow::Result<Flush> {
         .with(filter)
         .with(lines.with_filter(ours))
         .try_init()?;
-    Ok(Flush(queue))
+    Ok(flush)
 }
 
 /// Writes lines until the program ends.
-fn write_lines(lines: &Receiver<Message>, dropped: &AtomicU64) {
-    let mut err = io::stderr();
+fn write_lines(lines: &Receiver<Message>, dropped: &Dropped, err: &mut impl Write) {
     while let Ok(message) = lines.recv() {
         match message {
             Message::Line(line) => {
-                let _ = err.write_all(&line);
-                let lost = dropped.swap(0, Ordering::Relaxed);
+                if err.write_all(&line).is_err() {
+                    dropped.add_one();
+                    continue;
+                }
+                let lost = dropped.untold.swap(0, Ordering::Relaxed);
                 if lost > 0 {
                     let _ = writeln!(
                         err,
@@ -157,7 +195,7 @@ impl Drop for Line<'_> {
     fn drop(&mut self) {
         let line = Message::Line(std::mem::take(&mut self.bytes));
         if self.lines.queue.try_send(line).is_err() {
-            self.lines.dropped.fetch_add(1, Ordering::Relaxed);
+            self.lines.dropped.add_one();
         }
     }
 }
@@ -165,6 +203,23 @@ impl Drop for Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_otel_emit::metrics::{Build, Catalogue, Exposition, Metrics};
+
+    fn meters() -> (Exposition, Losses) {
+        let exposition = Exposition::new().unwrap();
+        let build = Build {
+            version: "0",
+            revision: "0",
+        };
+        let metrics = Metrics::new(&exposition.meter(), Catalogue::default(), build);
+        let losses = metrics.losses();
+        (exposition, losses)
+    }
+
+    fn is_counted(exposition: &Exposition, lines: u64) -> bool {
+        let told = format!("evenkeel_telemetry_dropped_total{{signal=\"log\"}} {lines}\n");
+        exposition.text().unwrap().contains(&told)
+    }
 
     #[test]
     fn a_full_queue_drops_lines_and_counts_them() {
@@ -176,7 +231,13 @@ mod tests {
         for n in 0..5 {
             writeln!(writer.make_writer(), "line {n}").unwrap();
         }
-        assert_eq!(writer.dropped.load(Ordering::Relaxed), 3);
+        let (exposition, losses) = meters();
+        assert!(is_counted(&exposition, 0));
+        writer.dropped.count_on(losses);
+        assert!(is_counted(&exposition, 3), "those from before it was asked");
+        writeln!(writer.make_writer(), "line 5").unwrap();
+        assert!(is_counted(&exposition, 4));
+        assert_eq!(writer.dropped.untold.load(Ordering::Relaxed), 4);
         let kept: Vec<String> = lines
             .try_iter()
             .map(|message| match message {
@@ -185,5 +246,44 @@ mod tests {
             })
             .collect();
         assert_eq!(kept, ["line 0\n", "line 1\n"]);
+    }
+
+    /// Takes a line, then none, then lines again.
+    struct Closing(Vec<u8>, usize);
+
+    impl Write for Closing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 += 1;
+            if (2..4).contains(&self.1) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_told_of() {
+        let (queue, lines) = sync_channel(8);
+        for n in 0..4 {
+            let line = format!("line {n}\n").into_bytes();
+            assert!(queue.try_send(Message::Line(line)).is_ok());
+        }
+        drop(queue);
+        let (exposition, losses) = meters();
+        let dropped = Dropped::default();
+        dropped.count_on(losses);
+        let mut closing = Closing(Vec::new(), 0);
+        write_lines(&lines, &dropped, &mut closing);
+        assert!(is_counted(&exposition, 2));
+        let written = String::from_utf8(closing.0).unwrap();
+        assert!(written.starts_with("line 0\nline 3\n"), "{written}");
+        assert!(
+            written.contains(r#""event":"log_lines_dropped","lines":2"#),
+            "{written}"
+        );
     }
 }

@@ -7,11 +7,16 @@ use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
 use evenkeel_gateway::{HttpValidators, Limits, Server, Tickets, stale_scores};
+use evenkeel_router::Router;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// How long calls may take to end whose connections were closed.
+const CUT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -27,10 +32,11 @@ pub(crate) struct ServeArgs {
 }
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls in flight. A
-/// second signal ends it at once. SIGHUP reloads the configuration.
+/// second signal ends it at once, but for a second or two in which what is known is
+/// written and sent. SIGHUP reloads the configuration.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let filter = args.log.or_else(log_from_env);
-    let _flush = lines::start(filter.as_deref().unwrap_or("info"), args.log_format)?;
+    let lines = lines::start(filter.as_deref().unwrap_or("info"), args.log_format)?;
     let mut signals = Signals::new()?;
     let mut hangups = Hangups::new()?;
     let settings = Settings::load(&args.config)?;
@@ -41,6 +47,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(event = "config_warning", "{stale}");
     }
     let (hearers, observer) = Hearers::of(&settings)?;
+    lines.count_on(hearers.losses());
     let validators = HttpValidators::new()?;
     let mut builder = settings
         .router_builder(observer.clone())?
@@ -63,7 +70,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         background.spawn(async move { tickets.run(end).await });
     }
     announce(&server, router.roles().len());
-    let reloader = server.reloader();
+    let (reloader, pusher) = (server.reloader(), server.pusher());
     let reloads = async {
         loop {
             hangups.next().await;
@@ -85,12 +92,15 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         () = server.run(stop.cancelled()) => {}
         () = twice => {
             tracing::warn!(event = "stopped", "stopped before the calls in flight were finished");
-            hearers.close_audit().await;
+            cut(&router).await;
+            hearers.end_at_once(pusher.last_look().await).await;
             return Ok(ExitCode::FAILURE);
         }
         () = reloads => {}
+        () = pusher.run() => {}
     }
     router.shutdown().await;
+    let last = pusher.last_look().await;
     end.cancel();
     background.close();
     background.wait().await;
@@ -99,9 +109,20 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     // With the router the logs end, and with them their writers, when all is written.
     drop(router);
-    hearers.end().await;
+    hearers.end(last).await;
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits a moment for the calls of connections that were closed to end: what is told of
+/// them then is sent with the rest.
+async fn cut(router: &Router) {
+    let ended = async {
+        while router.state().roles.iter().any(|role| role.in_flight > 0) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let _ = tokio::time::timeout(CUT, ended).await;
 }
 
 /// Says where it listens.

@@ -3,6 +3,7 @@
 use super::Ids;
 use crate::answer::{ms, usd};
 use evenkeel_core::{Class, Event, EventKind, HedgeResult, ShadowPair};
+use evenkeel_otel_emit::told_reason;
 
 /// What happens to one call.
 pub(super) fn call_event(event: &Event, ids: &Ids) {
@@ -72,8 +73,10 @@ pub(super) fn call_event(event: &Event, ids: &Ids) {
         EventKind::StreamInterrupted { .. } => stream_interrupted(event, ids),
         EventKind::ModelFallback {
             role,
+            task,
             primary,
             fallback,
+            rung,
             reason,
             class,
             status,
@@ -85,9 +88,11 @@ pub(super) fn call_event(event: &Event, ids: &Ids) {
             trace_id,
             span_id,
             agent.role = %role,
+            task_type = task.as_deref().unwrap_or_default(),
             primary_model = %primary,
             fallback_model = %fallback,
-            reason,
+            reason = told_reason(reason),
+            evenkeel.fallback_depth = rung,
             latency_added_ms = ms(*latency_added),
             error.type = class.map(Class::as_str),
             http.response.status_code = status,
@@ -121,9 +126,11 @@ fn hedge_event(event: &Event, ids: &Ids) {
         EventKind::HedgeEnded {
             role,
             from_model,
+            to,
             to_model,
             reason,
             result: HedgeResult::Won,
+            latency,
             ..
         } => tracing::info!(
             event = "model_substitution",
@@ -135,6 +142,13 @@ fn hedge_event(event: &Event, ids: &Ids) {
             model.fallback = %to_model,
             substitution.reason = reason,
             substitution.scope = "request",
+            substitution.mid_flight = true,
+            latency.p95_ms = latency.p95.map_or(0.0, ms),
+            latency.p99_ms = latency.p99.map_or(0.0, ms),
+            latency.slo_p95_ms = ms(latency.slo_p95),
+            latency.slo_p99_ms = ms(latency.slo_p99),
+            latency.samples = latency.samples,
+            evenkeel.fallback_depth = to,
         ),
         EventKind::HedgeEnded {
             role,
@@ -165,9 +179,9 @@ fn quality_event(event: &Event, ids: &Ids) {
             role,
             task,
             attempt,
+            rung,
             model,
             gate,
-            ..
         } => tracing::info!(
             event = "quality_rejected",
             call,
@@ -175,8 +189,10 @@ fn quality_event(event: &Event, ids: &Ids) {
             span_id,
             attempt,
             agent.role = %role,
-            evenkeel.task_type = task.as_ref().map(display),
-            model.fallback = %model,
+            task_type = task.as_ref().map(display),
+            model.primary = (*rung == 0).then(|| display(model)),
+            model.fallback = (*rung > 0).then(|| display(model)),
+            quality.score = 0.0,
             quality.gate = %gate,
         ),
         EventKind::ValidatorFailed {

@@ -2,30 +2,30 @@
 //! snapshot, and who may read what comes of them.
 
 mod catalogue;
+mod look;
+mod pusher;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub use self::pusher::Pusher;
+
 use self::catalogue::catalogue;
-use self::snapshot::snapshot;
+use self::look::Look;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::routes::no_such_path;
-use crate::tickets::Tickets;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use evenkeel_core::Observer;
 use evenkeel_otel_emit::metrics::{
-    Build, CONTENT_TYPE, Exposition, ExpositionError, Losses, Metrics, TicketsNow,
+    Build, CONTENT_TYPE, Exposition, ExpositionError, Losses, Metrics, Snapshot,
 };
 use evenkeel_roster::{Config, MetricsAccess};
 use http::{HeaderMap, Response, Uri, header};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long the last values may take to be pushed.
-const LAST_PUSHED: Duration = Duration::from_secs(3);
 
 /// Why metrics cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -70,14 +70,35 @@ impl GatewayMetrics {
         self.metrics.losses()
     }
 
-    /// Pushes the last values, where they are pushed, within some seconds.
-    pub async fn shutdown(&self) {
-        let provider = self.exposition.provider().clone();
-        let ended =
-            tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_PUSHED)).await;
-        if let Ok(Err(error)) = ended {
-            tracing::warn!(event = "telemetry_incomplete", problem = %error, "metrics at the end");
+    /// Pushes `last`, with all that was counted, where values are pushed, within `limit`.
+    pub async fn shutdown(&self, last: Snapshot, limit: Duration) {
+        if !self.exposition.pushes() {
+            return;
         }
+        let pushed = tokio::time::timeout(limit, self.push(move || last)).await;
+        let problem = match pushed {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("not taken within {limit:?}"),
+        };
+        tracing::warn!(
+            event = "telemetry_incomplete",
+            problem,
+            "metrics at the end"
+        );
+    }
+
+    /// Pushes everything, gauges as `now` makes them.
+    async fn push(&self, now: impl FnOnce() -> Snapshot + Send + 'static) -> Result<(), ReadError> {
+        let (metrics, exposition) = (self.metrics.clone(), self.exposition.clone());
+        let collected = tokio::task::spawn_blocking(move || {
+            metrics.show(now());
+            exposition.collect()
+        });
+        if let Some(collected) = collected.await?? {
+            self.exposition.push(collected).await?;
+        }
+        Ok(())
     }
 
     /// Goes by another configuration from now on.
@@ -88,32 +109,14 @@ impl GatewayMetrics {
     /// Everything as Prometheus text, as of now.
     async fn text(self: Arc<Self>, app: &App) -> Result<String, ReadError> {
         let _alone = self.reading.lock().await;
-        let tickets = counted(app.tickets.as_deref()).await;
-        let (metrics, router) = (self.clone(), app.router.clone());
-        let audit = app.audit.as_ref().map(|log| log.status());
+        let (metrics, look) = (self.clone(), Look::at(app).await);
         // Merging windows and writing thousands of lines is no work for a thread that
         // serves calls.
         let read = tokio::task::spawn_blocking(move || {
-            metrics.metrics.show(snapshot(&router, tickets, audit));
+            metrics.metrics.show(look.snapshot());
             metrics.exposition.text()
         });
         Ok(read.await??)
-    }
-}
-
-/// Tickets by role and state; none without a store, or where it cannot be asked.
-async fn counted(tickets: Option<&Tickets>) -> Option<Vec<TicketsNow>> {
-    let now = |(role, state, count): (String, _, _)| TicketsNow {
-        role: role.into(),
-        state,
-        count,
-    };
-    match tickets?.counts().await {
-        Ok(counts) => Some(counts.into_iter().map(now).collect()),
-        Err(error) => {
-            tracing::warn!(event = "ticket_store_failed", doing = "count", %error);
-            None
-        }
     }
 }
 

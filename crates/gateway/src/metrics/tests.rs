@@ -1,6 +1,9 @@
 //! What a router does, as metrics show it; on the paused clock.
 
-use super::{catalogue, snapshot};
+use super::snapshot::snapshot;
+use super::{GatewayMetrics, Pusher, catalogue};
+use crate::app::App;
+use crate::limits::Limits;
 use evenkeel_chaos::{Behaviour, Fault, Latency, Simulated};
 use evenkeel_core::{CallContext, ChatRequest, Event, ModelId, Observer};
 use evenkeel_document::SourceFile;
@@ -8,6 +11,9 @@ use evenkeel_otel_emit::metrics::{Build, Exposition, Metrics};
 use evenkeel_replay::{Scenario, replay};
 use evenkeel_roster::{Config, ModelConfig, RoleConfig, RolePolicy, RungConfig};
 use evenkeel_router::{BreakerAction, BreakerTarget, Router};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::InMemoryMetricExporter;
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +37,7 @@ fn steady(first: u64) -> Behaviour {
 
 /// The role `agent` with `a/m` and `b/m`, watched.
 struct World {
+    config: Config,
     router: Router,
     primary: Simulated,
     metrics: Arc<Metrics>,
@@ -73,6 +80,7 @@ impl World {
             .build()
             .unwrap();
         Self {
+            config,
             router,
             primary,
             metrics,
@@ -493,4 +501,52 @@ fn every_scenario_is_told_in_words_of_the_closed_sets() {
             );
         }
     }
+}
+
+/// Points of a gauge in the last push; none without a push that has it.
+fn pushed(exporter: &InMemoryMetricExporter, name: &str) -> Option<usize> {
+    let all = exporter.get_finished_metrics().unwrap();
+    let scope = all.last()?.scope_metrics().next()?;
+    let metric = scope.metrics().find(|metric| metric.name() == name)?;
+    match metric.data() {
+        AggregatedMetrics::F64(MetricData::Gauge(gauge)) => Some(gauge.data_points().count()),
+        other => panic!("{name} is no gauge: {other:?}"),
+    }
+}
+
+/// Nobody reads `/metrics` here.
+#[tokio::test(start_paused = true)]
+async fn every_push_has_gauges_as_of_then() {
+    let World { router, config, .. } = World::new(|_| {});
+    let exporter = InMemoryMetricExporter::default();
+    let resource = Resource::builder_empty().build();
+    let exposition = Exposition::pushing(resource, exporter.clone()).unwrap();
+    let metrics = Arc::new(GatewayMetrics::new(&config, exposition));
+    let mut app = App::new(&config.server, router.clone(), Limits::default());
+    app.metrics = Some(metrics);
+    let pusher = Pusher::new(Arc::new(app));
+    let ask = async {
+        sleep(ms(1_000)).await;
+        assert_eq!(
+            pushed(&exporter, "evenkeel.latency.p50"),
+            None,
+            "no call yet"
+        );
+        assert_eq!(pushed(&exporter, "evenkeel.breaker.state"), Some(4 * 5));
+        let asked = router.complete("agent", ChatRequest::user("?"), CallContext::default());
+        asked.await.unwrap();
+        sleep(ms(15_000)).await;
+        assert_eq!(pushed(&exporter, "evenkeel.latency.p50"), Some(1));
+        // The window has run empty long ago.
+        sleep(ms(60_000)).await;
+        assert_eq!(pushed(&exporter, "evenkeel.latency.p50"), None);
+        let pushes = exporter.get_finished_metrics().unwrap().len();
+        assert_eq!(pushes, 6, "one every 15 s, the first at once");
+    };
+    tokio::select! {
+        () = pusher.run() => unreachable!("it never ends"),
+        () = ask => {}
+    }
+    let last = pusher.last_look().await;
+    assert_eq!(last.roles[0].in_flight, 0);
 }

@@ -9,18 +9,16 @@ use evenkeel_core::{Observer, SystemClock, TraceContext};
 use evenkeel_otel_emit::metrics::Losses;
 use evenkeel_otel_emit::otlp::{Collector, OtlpError, OtlpSettings, SdkTracer, Service, Traces};
 use evenkeel_otel_emit::spans::{EventsAs, HttpRequest, Records, ServerSpan, Spans};
-use evenkeel_otel_emit::{Capture, CaptureContent};
+use evenkeel_otel_emit::{Capture, CaptureContent, Redaction};
 use evenkeel_roster::{
-    CaptureContent as ConfiguredCapture, EventsAs as ConfiguredEvents, TelemetryConfig,
+    CaptureContent as ConfiguredCapture, EventsAs as ConfiguredEvents, Redactions, TelemetryConfig,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use secrecy::ExposeSecret;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-
-/// How long the last telemetry may take to be sent, at each of its steps.
-const LAST_SENT: Duration = Duration::from_secs(3);
 
 /// The span of a request that is being served.
 pub(crate) type RequestSpan = ServerSpan<evenkeel_otel_emit::otlp::SdkSpan>;
@@ -47,6 +45,15 @@ pub fn collector(config: &TelemetryConfig, instance: &str) -> Result<Option<Coll
     settings.queue = usize::try_from(config.queue).unwrap_or(usize::MAX);
     settings.sample_ratio = config.sample_ratio;
     Collector::new(settings, Handle::current()).map(Some)
+}
+
+/// The configuration's patterns, taken out of what is kept.
+struct Patterns(Redactions);
+
+impl Redaction for Patterns {
+    fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.0.redact(text)
+    }
 }
 
 /// Spans and events of everything that the router tells, on their way to a collector.
@@ -82,12 +89,14 @@ impl Tracing {
             tracing::warn!(
                 event = "content_captured",
                 capture_content = content.as_str(),
+                redacts = !config.redact.is_empty(),
                 "prompts and answers are kept in telemetry: they are personal data"
             );
         }
+        let redact = config.redact.clone();
         let capture = Capture {
             content,
-            redaction: None,
+            redaction: (!redact.is_empty()).then(|| Arc::new(Patterns(redact)) as _),
         };
         let spans = Spans::new(traces.tracer(), Arc::new(SystemClock))
             .with_records(Records::new(events, traces.event_log()))
@@ -108,10 +117,11 @@ impl Tracing {
         self.spans.clone()
     }
 
-    /// Sends what waits, within some seconds, and says what of it could not be sent.
-    pub async fn shutdown(self) {
+    /// Sends what waits and ends, within `limit` for each of three steps, and says what of it
+    /// could not be sent.
+    pub async fn shutdown(self, limit: Duration) {
         let traces = self.traces;
-        let ended = tokio::task::spawn_blocking(move || traces.shutdown(LAST_SENT)).await;
+        let ended = tokio::task::spawn_blocking(move || traces.shutdown(limit)).await;
         for problem in ended.unwrap_or_default() {
             tracing::warn!(event = "telemetry_incomplete", problem, "at the end");
         }

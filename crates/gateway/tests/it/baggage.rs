@@ -71,6 +71,14 @@ async fn a_trusted_callers_context_goes_on_with_one_more_step_and_to_no_provider
         assert_eq!(member(&reply, "min_capability"), Some("0.00"));
         assert!(reply.header("baggage").unwrap().ends_with(",vendor=x;p=1"));
     }
+    // Conformance 10: as deep as the caller said and one, both times.
+    let page = wire::send(gateway.address, &wire::request("GET /metrics", &[], b"")).await;
+    for line in [
+        r#"evenkeel_degradation_depth_sum{role="planner"} 6"#,
+        r#"evenkeel_degradation_depth_count{role="planner"} 2"#,
+    ] {
+        assert!(page.body.contains(line), "{line}");
+    }
     for seen in down.requests().iter().chain(&up.requests()) {
         let sent = format!("{:?} {}", seen.headers, seen.body);
         for word in ["baggage", "evenkeel.", "run-7", "vendor"] {

@@ -12,6 +12,7 @@ mod auth;
 mod bad_input;
 mod baggage;
 mod cases;
+mod collectors;
 mod command;
 mod demands;
 mod departures;

@@ -7,6 +7,7 @@ use crate::wire::{self, Reply};
 use evenkeel_chaos::{Behaviour, Upstream};
 use evenkeel_document::SourceFile;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -59,6 +60,46 @@ async fn a_call_shows_at_the_next_reading() {
     let answer = gateway.chat(&[], &question(&json!({}))).await;
     assert_eq!(answer.status, 200);
     assert_eq!(count(&get(gateway.address, None).await.body), "1");
+}
+
+/// Conformance 7 and C153: what callers make up is in no label, and nothing stays in flight.
+#[tokio::test]
+async fn callers_make_no_series_and_leave_nothing_in_flight() {
+    let ups = pair().await;
+    let gateway = Gateway::start(&[&ups[0], &ups[1]]);
+    let series = |body: &str| {
+        let known = body.lines().filter(|line| !line.starts_with('#'));
+        known
+            .filter_map(|line| line.rsplit_once(' '))
+            .map(|(series, _)| series.to_owned())
+            .collect::<BTreeSet<String>>()
+    };
+    let ask = async |n: u32| {
+        let made_up = question(&json!({ "model": format!("role-{n}") }));
+        assert_eq!(gateway.chat(&[], &made_up).await.status, 404);
+        let named = [
+            ("x-evenkeel-task", format!("task-{n}")),
+            ("x-evenkeel-workflow", format!("run-{n}")),
+            ("x-evenkeel-session", format!("session-{n}")),
+            ("x-role", format!("random-{n}")),
+        ];
+        let named = named
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
+        assert_eq!(
+            gateway.chat(&named, &question(&json!({}))).await.status,
+            200
+        );
+    };
+    ask(0).await;
+    let first = series(&get(gateway.address, None).await.body);
+    for n in 1..100 {
+        ask(n).await;
+    }
+    let body = get(gateway.address, None).await.body;
+    let new: Vec<_> = series(&body).difference(&first).cloned().collect();
+    assert_eq!(new, Vec::<String>::new());
+    assert!(body.contains("evenkeel_inflight_requests{role=\"planner\"} 0\n"));
 }
 
 #[tokio::test]

@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// In prompt, answer, keys and the provider's own words of an error.
-const CANARY: &str = "canary7f3a";
+pub(crate) const CANARY: &str = "canary7f3a";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const LONG: Duration = Duration::from_secs(60);
 
 /// A collector that takes everything, and all bytes that came.
-async fn collector(tasks: &mut JoinSet<()>) -> (SocketAddr, UnboundedReceiver<Vec<u8>>) {
+pub(crate) async fn collector(tasks: &mut JoinSet<()>) -> (SocketAddr, UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (bytes, received) = unbounded_channel();
@@ -64,31 +64,42 @@ async fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     }
 }
 
-/// A gateway whose primary is overloaded and says so in the caller's words.
-struct Serving {
-    child: Child,
-    address: SocketAddr,
+/// A gateway in front of two upstreams.
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
     log: JoinSet<String>,
     _folder: TempDir,
-    _upstreams: [Upstream; 2],
+    pub(crate) upstreams: [Upstream; 2],
 }
 
 impl Serving {
+    /// Its primary is overloaded and says so in the caller's words.
     async fn start(collector: SocketAddr, environment: &[(&str, &str)]) -> Self {
+        Self::with(collector, "", environment, Self::overloaded()).await
+    }
+
+    /// An overloaded primary, and a fallback that answers.
+    pub(crate) fn overloaded() -> [Behaviour; 2] {
         let overloaded = Behaviour::failing(Fault::Status {
             status: 503,
             code: None,
             message: format!("no capacity for {CANARY}"),
             retry_after: None,
         });
-        let upstreams = [
-            upstream("a", overloaded).await,
-            upstream(
-                "b",
-                Behaviour::default().with_text(format!("hello {CANARY}")),
-            )
-            .await,
-        ];
+        let answering = Behaviour::default().with_text(format!("hello {CANARY}"));
+        [overloaded, answering]
+    }
+
+    /// With more of `[telemetry]`.
+    pub(crate) async fn with(
+        collector: SocketAddr,
+        telemetry: &str,
+        environment: &[(&str, &str)],
+        behaviours: [Behaviour; 2],
+    ) -> Self {
+        let [primary, fallback] = behaviours;
+        let upstreams = [upstream("a", primary).await, upstream("b", fallback).await];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evenkeel.toml");
         let [primary, fallback] = upstreams.each_ref().map(Upstream::base_url);
@@ -100,6 +111,7 @@ impl Serving {
             [telemetry]
             endpoint = "http://{collector}"
             headers = {{ authorization = "Bearer otlp-secret" }}
+            {telemetry}
             [providers.p0]
             dialect = "openai"
             base_url = "{primary}"
@@ -162,11 +174,11 @@ impl Serving {
             address,
             log,
             _folder: folder,
-            _upstreams: upstreams,
+            upstreams,
         }
     }
 
-    async fn ask(&self, stream: bool) -> Reply {
+    pub(crate) async fn ask(&self, stream: bool) -> Reply {
         let body = question(&json!({
             "stream": stream,
             "messages": [
@@ -180,28 +192,40 @@ impl Serving {
         wire::send(self.address, &chat(&headers, &body)).await
     }
 
-    async fn metrics(&self) -> String {
+    pub(crate) async fn metrics(&self) -> String {
         let key = format!("Bearer evk-{CANARY}");
         let request = wire::request("GET /metrics", &[("authorization", &key)], b"");
         wire::send(self.address, &request).await.body
     }
 
-    /// Ends it in good order; everything it logged.
-    async fn end(mut self) -> String {
+    /// Sends it a signal.
+    pub(crate) async fn signal(&self, signal: &str) {
         let pid = self.child.id().unwrap().to_string();
         let sent = Command::new("kill")
-            .args(["-s", "TERM", &pid])
+            .args(["-s", signal, &pid])
             .status()
             .await;
         assert!(sent.unwrap().success());
+    }
+
+    /// Ends it in good order; everything it logged.
+    pub(crate) async fn end(self) -> String {
+        self.signal("TERM").await;
+        let (code, log) = self.ended().await;
+        assert_eq!(code, Some(0), "{log}");
+        log
+    }
+
+    /// Its exit status when it has ended, and everything it logged.
+    pub(crate) async fn ended(mut self) -> (Option<i32>, String) {
         let ended = timeout(LONG, self.child.wait()).await;
-        assert!(ended.unwrap().unwrap().success());
-        self.log.join_next().await.unwrap().unwrap()
+        let log = self.log.join_next().await.unwrap().unwrap();
+        (ended.unwrap().unwrap().code(), log)
     }
 }
 
 /// Everything that came to a collector, as text.
-fn all(received: &mut UnboundedReceiver<Vec<u8>>) -> String {
+pub(crate) fn all(received: &mut UnboundedReceiver<Vec<u8>>) -> String {
     let mut text = String::new();
     while let Ok(bytes) = received.try_recv() {
         text.push_str(&String::from_utf8_lossy(&bytes));
@@ -278,4 +302,25 @@ async fn by_opt_in_content_is_in_traces_and_still_no_key_nor_a_providers_words()
     }
     assert!(!log.contains(CANARY));
     assert!(log.contains("content_captured"), "it is told at the start");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_configuration_redacts_is_in_no_content_that_is_kept() {
+    let mut tasks = JoinSet::new();
+    let (collector, mut received) = collector(&mut tasks).await;
+    let telemetry = "capture_content = \"span\"\nredact = [\"canary[0-9a-f]+\", \"hell.\"]";
+    let serving = Serving::with(collector, telemetry, &[], Serving::overloaded()).await;
+    let reply = serving.ask(false).await;
+    assert!(reply.body.contains(CANARY), "the caller gets what there is");
+    let log = serving.end().await;
+    let sent = all(&mut received);
+    for kept in [
+        "I am [redacted]",
+        "obey [redacted]",
+        "[redacted] [redacted]",
+    ] {
+        assert!(sent.contains(kept), "{kept} was not sent");
+    }
+    assert!(!sent.contains(CANARY) && !sent.contains("hello"));
+    assert!(log.contains(r#""redacts":true"#));
 }

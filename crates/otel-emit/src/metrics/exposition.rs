@@ -2,18 +2,21 @@
 //! there is a collector, pushed to it.
 
 use super::instruments::{MANY, MANY_SERIES};
+use crate::semconv;
 use opentelemetry::metrics::{Meter, MeterProvider as _};
 use opentelemetry_prometheus::PrometheusExporter;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::reader::MetricReader;
 use opentelemetry_sdk::metrics::{
-    Instrument, InstrumentKind, PeriodicReader, Pipeline, SdkMeterProvider, Stream, Temporality,
+    Instrument, InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Stream, Temporality,
 };
 use prometheus::{Registry, TextEncoder};
-use std::sync::Weak;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The media type of [`Exposition::text`].
@@ -29,6 +32,9 @@ pub enum ExpositionError {
     /// What was collected cannot be written.
     #[error("metrics cannot be written: {0}")]
     Text(#[from] prometheus::Error),
+    /// What was collected was not taken.
+    #[error("metrics were not taken: {0}")]
+    Push(#[from] OTelSdkError),
 }
 
 /// Metrics of this process, to be read as Prometheus text and, where there is an
@@ -37,7 +43,13 @@ pub enum ExpositionError {
 pub struct Exposition {
     registry: Registry,
     provider: SdkMeterProvider,
+    /// Where values are pushed to, if they are.
+    outlet: Option<Arc<dyn Outlet>>,
 }
+
+/// All values as of one moment, to be [pushed](Exposition::push).
+#[derive(Debug)]
+pub struct Collected(ResourceMetrics);
 
 impl Exposition {
     /// Metrics that are only read. No resource: the text does not show one.
@@ -50,37 +62,76 @@ impl Exposition {
             .with_view(many)
             .with_reader(reader)
             .build();
-        Ok(Self { registry, provider })
+        Ok(Self {
+            registry,
+            provider,
+            outlet: None,
+        })
     }
 
-    /// Metrics that are also pushed to `exporter`, every `interval` and at shutdown.
+    /// Metrics that can also be [pushed](Self::push), to `exporter`, as from `resource`.
     ///
     /// # Errors
     /// [`ExpositionError::Exporter`]: the SDK does not take the exporter.
     pub fn pushing(
         resource: Resource,
         exporter: impl PushMetricExporter,
-        interval: Duration,
     ) -> Result<Self, ExpositionError> {
         let (registry, reader) = scraped()?;
-        let pushed = PeriodicReader::builder(exporter).with_interval(interval);
+        let pushed = ManualReader::builder().with_temporality(exporter.temporality());
+        let pushed = Fresh(Arc::new(pushed.build()));
         let provider = SdkMeterProvider::builder()
             .with_resource(resource)
             .with_view(many)
             .with_reader(reader)
-            .with_reader(Fresh(pushed.build()))
+            .with_reader(pushed.clone())
             .build();
-        Ok(Self { registry, provider })
+        let outlet = Pushed {
+            reader: pushed,
+            exporter,
+        };
+        Ok(Self {
+            registry,
+            provider,
+            outlet: Some(Arc::new(outlet)),
+        })
     }
 
     /// Makes instruments; evenkeel's scope.
     pub fn meter(&self) -> Meter {
-        self.provider.meter("evenkeel")
+        self.provider.meter_with_scope(semconv::scope())
     }
 
-    /// The provider, to flush and shut down. Both block.
-    pub fn provider(&self) -> &SdkMeterProvider {
-        &self.provider
+    /// Whether there is somewhere to [push](Self::push) to.
+    pub fn pushes(&self) -> bool {
+        self.outlet.is_some()
+    }
+
+    /// Everything as of now, to be [pushed](Self::push); none where there is no exporter.
+    /// Blocks while it collects: a few milliseconds for a few thousand series.
+    ///
+    /// # Errors
+    /// [`ExpositionError::Push`]: the SDK cannot collect.
+    pub fn collect(&self) -> Result<Option<Collected>, ExpositionError> {
+        let Some(outlet) = &self.outlet else {
+            return Ok(None);
+        };
+        let mut metrics = ResourceMetrics::default();
+        outlet.collect(&mut metrics)?;
+        Ok(Some(Collected(metrics)))
+    }
+
+    /// Pushes what was collected; it is the exporter's to say how long that may take.
+    /// Dropped meanwhile, it may have been taken.
+    ///
+    /// # Errors
+    /// [`ExpositionError::Push`]: it was not taken. Nothing is lost by that: the next push
+    /// has all that was counted.
+    pub async fn push(&self, collected: Collected) -> Result<(), ExpositionError> {
+        match &self.outlet {
+            None => Ok(()),
+            Some(outlet) => Ok(outlet.export(&collected.0).await?),
+        }
     }
 
     /// Everything as Prometheus text, as of now. Blocks while it collects: a few
@@ -103,7 +154,40 @@ fn scraped() -> Result<(Registry, Fresh<PrometheusExporter>), ExpositionError> {
         .without_target_info()
         .build()
         .map_err(|error| ExpositionError::Exporter(error.to_string()))?;
-    Ok((registry, Fresh(exporter)))
+    Ok((registry, Fresh(Arc::new(exporter))))
+}
+
+type Exporting<'a> = Pin<Box<dyn Future<Output = OTelSdkResult> + Send + 'a>>;
+
+/// Where values go when they are pushed.
+trait Outlet: fmt::Debug + Send + Sync {
+    fn collect(&self, metrics: &mut ResourceMetrics) -> OTelSdkResult;
+    fn export<'a>(&'a self, metrics: &'a ResourceMetrics) -> Exporting<'a>;
+}
+
+/// An exporter, and the reader that collects for it.
+///
+/// The SDK's own periodic reader asks at moments of its own, when nobody has looked how
+/// things are: gauges would show what they were when somebody read them last.
+struct Pushed<E> {
+    reader: Fresh<ManualReader>,
+    exporter: E,
+}
+
+impl<E> fmt::Debug for Pushed<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pushed").finish_non_exhaustive()
+    }
+}
+
+impl<E: PushMetricExporter> Outlet for Pushed<E> {
+    fn collect(&self, metrics: &mut ResourceMetrics) -> OTelSdkResult {
+        self.reader.collect(metrics)
+    }
+
+    fn export<'a>(&'a self, metrics: &'a ResourceMetrics) -> Exporting<'a> {
+        Box::pin(self.exporter.export(metrics))
+    }
 }
 
 /// Gives the instruments that need it more room.
@@ -119,7 +203,13 @@ fn many(instrument: &Instrument) -> Option<Stream> {
 /// goes on showing the last value of a series that is observed no more: a window that has
 /// run empty would stay in breach for ever.
 #[derive(Debug)]
-struct Fresh<R>(R);
+struct Fresh<R>(Arc<R>);
+
+impl<R> Clone for Fresh<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
 impl<R: MetricReader> MetricReader for Fresh<R> {
     fn register_pipeline(&self, pipeline: Weak<Pipeline>) {

@@ -1,6 +1,7 @@
 //! The instruments, each made once: two of one name and different kinds would be two
 //! families of that name.
 
+use crate::semconv;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 
 /// Seconds. The conventions' own boundaries double; these are close enough to each other
@@ -208,20 +209,17 @@ impl GenAi {
     fn new(meter: &Meter) -> Self {
         let seconds = |name, what| seconds(meter, name, what, &GEN_AI_DURATIONS);
         Self {
-            operation_duration: seconds(
-                "gen_ai.client.operation.duration",
-                "GenAI operation duration.",
-            ),
+            operation_duration: seconds(semconv::OPERATION_DURATION, "GenAI operation duration."),
             time_to_first_chunk: seconds(
-                "gen_ai.client.operation.time_to_first_chunk",
+                semconv::TIME_TO_FIRST_CHUNK,
                 "Time to the first chunk of a stream.",
             ),
             time_per_output_chunk: seconds(
-                "gen_ai.client.operation.time_per_output_chunk",
+                semconv::TIME_PER_OUTPUT_CHUNK,
                 "Mean time of a stream's chunks after the first.",
             ),
             token_usage: meter
-                .u64_histogram("gen_ai.client.token.usage")
+                .u64_histogram(semconv::TOKEN_USAGE)
                 .with_unit("{token}")
                 .with_description("Number of input and output tokens used.")
                 .with_boundaries(GEN_AI_TOKENS.to_vec())

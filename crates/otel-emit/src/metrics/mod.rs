@@ -19,7 +19,7 @@ pub use self::catalogue::{
 };
 pub use self::counts::{Losses, Signal};
 #[cfg(feature = "prometheus")]
-pub use self::exposition::{CONTENT_TYPE, Exposition, ExpositionError};
+pub use self::exposition::{CONTENT_TYPE, Collected, Exposition, ExpositionError};
 pub use self::gauges::BREAKER_STATES;
 pub use self::instruments::{MANY, MANY_SERIES};
 pub use self::snapshot::{

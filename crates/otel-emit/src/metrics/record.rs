@@ -3,6 +3,7 @@
 use super::Metrics;
 use super::labels::{self, Labels, ModelLabels, label};
 use crate::reason::told;
+use crate::semconv;
 use evenkeel_core::{
     AttemptKind, Class, Cost, DegradationLevel, Event, EventKind, ModelId, Observer, ProbeVerdict,
     Reported, Route, Server, ShadowPair, SpentOn, Trail, Usage, WorkflowOutcome,
@@ -10,9 +11,6 @@ use evenkeel_core::{
 use opentelemetry::metrics::Counter;
 use opentelemetry::{KeyValue, StringValue};
 use std::time::Duration;
-
-/// What the models are asked for.
-const OPERATION: &str = "chat";
 
 impl Observer for Metrics {
     fn on(&self, event: &Event) {
@@ -279,13 +277,14 @@ impl Metrics {
         let measured = usage.filter(|_| !usage_estimated);
         if let Some(Usage { input, output, .. }) = measured {
             for (tokens, kind) in [(input, "input"), (output, "output")] {
-                attributes.push(KeyValue::new("gen_ai.token.type", kind));
+                attributes.push(KeyValue::new(semconv::TOKEN_TYPE, kind));
                 made.token_usage.record(tokens, &attributes);
                 attributes.pop();
             }
         }
         if !left {
-            attributes.extend(class.map(|class| KeyValue::new("error.type", class.as_str())));
+            attributes
+                .extend(class.map(|class| KeyValue::new(semconv::ERROR_TYPE, class.as_str())));
             made.operation_duration
                 .record(duration.as_secs_f64(), &attributes);
         }
@@ -294,19 +293,19 @@ impl Metrics {
     fn operation(&self, model: &ModelId, server: &Server, reported: &Reported) -> Vec<KeyValue> {
         let known = self.shown.labels.load().model(model);
         let mut attributes = Vec::with_capacity(8);
-        attributes.push(KeyValue::new("gen_ai.operation.name", OPERATION));
-        attributes.push(KeyValue::new("gen_ai.provider.name", server.system.clone()));
-        attributes.push(label("gen_ai.request.model", known.name));
+        attributes.push(KeyValue::new(semconv::OPERATION_NAME, semconv::CHAT));
+        attributes.push(KeyValue::new(semconv::PROVIDER_NAME, server.system.clone()));
+        attributes.push(label(semconv::REQUEST_MODEL, known.name));
         if let Some(model) = &reported.model {
             let model = self.reported.label(model);
-            attributes.push(label("gen_ai.response.model", model));
+            attributes.push(label(semconv::RESPONSE_MODEL, model));
         }
         if let Some(address) = &server.address {
-            attributes.push(KeyValue::new("server.address", address.clone()));
+            attributes.push(KeyValue::new(semconv::SERVER_ADDRESS, address.clone()));
             attributes.extend(
                 server
                     .port
-                    .map(|p| KeyValue::new("server.port", i64::from(p))),
+                    .map(|p| KeyValue::new(semconv::SERVER_PORT, i64::from(p))),
             );
         }
         attributes

@@ -63,6 +63,13 @@ impl Waiting {
         }
     }
 
+    /// Counts events that a span had no room for: the SDK keeps 128 of each.
+    fn left_out(&self, events: u32) {
+        if events > 0 {
+            self.losses.lost(Signal::Event, u64::from(events));
+        }
+    }
+
     /// Counts a loss; the first of an episode is told.
     fn lose(&self, count: usize, events: usize, why: &str) {
         let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
@@ -106,7 +113,11 @@ impl<P: SpanProcessor> SpanProcessor for Bounded<P> {
     }
 
     fn on_end(&self, span: SpanData) {
-        if span.span_context.is_sampled() && self.waiting.admit(span.events.len()) {
+        if !span.span_context.is_sampled() {
+            return;
+        }
+        self.waiting.left_out(span.events.dropped_count);
+        if self.waiting.admit(span.events.len()) {
             self.inner.on_end(span);
         }
     }
@@ -191,5 +202,80 @@ impl<E: LogExporter> LogExporter for Counting<E> {
 
     fn set_resource(&mut self, resource: &Resource) {
         self.inner.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opentelemetry::metrics::MeterProvider as _;
+    use opentelemetry::metrics::noop::NoopMeterProvider;
+    use opentelemetry_sdk::error::OTelSdkError;
+    use std::sync::Mutex;
+    use tracing::field::{Field, Visit};
+    use tracing_subscriber::layer::{Context as Within, SubscriberExt};
+
+    /// Keeps what each log line is called.
+    #[derive(Debug, Clone, Default)]
+    struct Told(Arc<Mutex<Vec<String>>>);
+
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Told {
+        fn on_event(&self, event: &tracing::Event<'_>, _: Within<'_, S>) {
+            event.record(&mut self.clone());
+        }
+    }
+
+    impl Visit for Told {
+        fn record_str(&mut self, field: &Field, value: &str) {
+            if field.name() == "event" {
+                self.0.lock().unwrap().push(value.to_owned());
+            }
+        }
+
+        fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+    }
+
+    fn waiting(most: usize) -> Arc<Waiting> {
+        let meter = NoopMeterProvider::new().meter("test");
+        let counter = meter.u64_counter("dropped").build();
+        Waiting::new(Signal::Span, most, Losses(counter))
+    }
+
+    fn failed() -> OTelSdkResult {
+        Err(OTelSdkError::InternalFailure("413".to_owned()))
+    }
+
+    // Conformance 11: the loss is logged once an episode, however it comes about.
+    #[test]
+    fn an_episode_of_losses_is_told_when_it_begins_and_when_it_is_over() {
+        let (waiting, told) = (waiting(2), Told::default());
+        let subscriber = tracing_subscriber::registry().with(told.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..5 {
+                waiting.admit(1);
+            }
+            waiting.sent(2, 0, &failed());
+            waiting.admit(0);
+            waiting.sent(1, 0, &failed());
+            assert_eq!(*told.0.lock().unwrap(), ["telemetry_lost"]);
+            waiting.admit(0);
+            waiting.sent(1, 0, &Ok(()));
+            waiting.admit(0);
+            waiting.sent(1, 0, &Ok(()));
+            waiting.admit(0);
+            waiting.sent(1, 0, &failed());
+        });
+        let course = ["telemetry_lost", "telemetry_recovered", "telemetry_lost"];
+        assert_eq!(*told.0.lock().unwrap(), course);
+        assert_eq!(waiting.lost(), 3 + 2 + 1 + 1);
+    }
+
+    #[test]
+    fn what_is_sent_makes_room() {
+        let waiting = waiting(1);
+        assert!(waiting.admit(0));
+        assert!(!waiting.admit(0));
+        waiting.sent(1, 0, &Ok(()));
+        assert!(waiting.admit(0));
     }
 }

@@ -17,7 +17,6 @@ use self::loss::{Bounded, Counting, Waiting};
 use crate::metrics::{Losses, Signal};
 use crate::semconv;
 use crate::spans::EventLog;
-use opentelemetry::InstrumentationScope;
 use opentelemetry::logs::LoggerProvider as _;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{
@@ -78,7 +77,7 @@ impl Collector {
         &self.settings.service
     }
 
-    /// An exporter of metrics, for a periodic reader.
+    /// An exporter of metrics.
     ///
     /// # Errors
     /// [`OtlpError::Exporter`].
@@ -183,23 +182,15 @@ pub struct Traces {
     events: Arc<Waiting>,
 }
 
-/// Spans and events come from evenkeel, whose version it is.
-fn scope() -> InstrumentationScope {
-    InstrumentationScope::builder("evenkeel")
-        .with_version(env!("CARGO_PKG_VERSION"))
-        .with_schema_url(semconv::SCHEMA_URL)
-        .build()
-}
-
 impl Traces {
     /// What makes spans.
     pub fn tracer(&self) -> SdkTracer {
-        self.tracers.tracer_with_scope(scope())
+        self.tracers.tracer_with_scope(semconv::scope())
     }
 
     /// What takes events as log records.
     pub fn event_log(&self) -> Arc<dyn EventLog> {
-        Arc::new(self.loggers.logger_with_scope(scope()))
+        Arc::new(self.loggers.logger_with_scope(semconv::scope()))
     }
 
     /// Sends what waits and ends, within `limit` for each of the two steps. Says what went

@@ -1,11 +1,14 @@
 //! The span of an attempt, by the conventions for generative AI.
 
-use crate::value::{foreign, int, text, texts};
+use crate::value::{LONGEST, cut, foreign, int, text, texts};
 use crate::{names, semconv};
 use evenkeel_core::{Asked, EventKind, Finish, Reported, Server, Usage};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, Tracer};
 use std::sync::Arc;
+
+/// Texts to stop at that are told of: no provider takes more.
+const MOST_STOPS: usize = 16;
 
 /// The span of an attempt that begins, in the conversation `session`.
 pub(super) fn builder<T: Tracer>(
@@ -89,8 +92,9 @@ fn parameters(attributes: &mut Vec<KeyValue>, asked: &Asked) {
         attributes.push(text(semconv::OUTPUT_TYPE, semconv::JSON));
     }
     if !asked.stop.is_empty() {
-        let stop = asked.stop.iter().map(|stop| stop.clone().into()).collect();
-        attributes.push(texts(semconv::REQUEST_STOP_SEQUENCES, stop));
+        let stop = asked.stop.iter().take(MOST_STOPS);
+        let stop = stop.map(|stop| cut(stop, LONGEST).to_owned().into());
+        attributes.push(texts(semconv::REQUEST_STOP_SEQUENCES, stop.collect()));
     }
 }
 
@@ -125,9 +129,14 @@ pub(super) fn finish(span: &mut impl Span, kind: &EventKind) {
         let key = semconv::RESPONSE_TIME_TO_FIRST_CHUNK;
         attributes.push(KeyValue::new(key, first.as_secs_f64()));
     }
-    // An estimate is no count of the provider's.
-    if let Some(usage) = usage.filter(|_| !usage_estimated) {
-        tokens(&mut attributes, usage);
+    match usage {
+        // An estimate is no count of the provider's, and must not be added up with those.
+        Some(usage) if *usage_estimated => {
+            attributes.push(KeyValue::new(names::ESTIMATED_INPUT, int(usage.input)));
+            attributes.push(KeyValue::new(names::ESTIMATED_OUTPUT, int(usage.output)));
+        }
+        Some(usage) => tokens(&mut attributes, *usage),
+        None => {}
     }
     let status = status.map(i64::from);
     attributes.extend(status.map(|s| KeyValue::new(semconv::HTTP_RESPONSE_STATUS_CODE, s)));

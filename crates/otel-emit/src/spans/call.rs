@@ -2,9 +2,10 @@
 
 use crate::value::{foreign, int, model, ms, text};
 use crate::{names, reason, semconv};
-use evenkeel_core::{EventKind, PolicyStamp};
+use evenkeel_core::{AttemptRecord, EventKind, Meta, PolicyStamp, Trail};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, Tracer};
+use std::time::Duration;
 
 /// Hexadecimal digits of a configuration's hash that tell it from others.
 const HASH_DIGITS: usize = 12;
@@ -46,8 +47,18 @@ fn stamp(policy: &PolicyStamp) -> impl Iterator<Item = KeyValue> {
     version.into_iter().chain([hash])
 }
 
-/// What is known of a call when it has ended.
-pub(super) fn finish(span: &mut impl Span, kind: &EventKind) {
+/// How long the caller of a stream waited for its first content, whoever was asked before:
+/// that of the attempt whose answer it began with. What an attempt took of its own is on
+/// its span.
+fn first_token(trail: &Trail, meta: &Meta) -> Option<Duration> {
+    let committed = |attempt: &&AttemptRecord| {
+        attempt.started == meta.latency_added && attempt.first_token.is_some()
+    };
+    trail.attempts().filter(committed).last()?.first_token
+}
+
+/// What is known of a call when it has ended; `streams`: its caller wanted a stream.
+pub(super) fn finish(span: &mut impl Span, streams: bool, kind: &EventKind) {
     let EventKind::CallEnded {
         outcome,
         meta,
@@ -69,6 +80,8 @@ pub(super) fn finish(span: &mut impl Span, kind: &EventKind) {
         KeyValue::new(names::DEGRADATION_DEPTH, i64::from(*depth)),
     ];
     if let Some(meta) = meta {
+        let first = first_token(trail, meta).filter(|_| streams);
+        attributes.extend(first.map(|after| KeyValue::new(names::FIRST_TOKEN_MS, ms(after))));
         attributes.push(model(names::MODEL_ANSWERED, &meta.model_id));
         attributes.push(KeyValue::new(names::FALLBACK_DEPTH, int(meta.rung)));
     }

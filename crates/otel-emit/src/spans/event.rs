@@ -170,8 +170,7 @@ fn breach(kind: &EventKind) -> Option<Vec<KeyValue>> {
     else {
         return None;
     };
-    // The spike detector counts exceedances of the limit on p95.
-    let percentile = if *detector == "p99" { "p99" } else { "p95" };
+    let percentile = reason::breached_percentile(detector);
     let mut attributes = vec![
         text(names::AGENT_ROLE, role.clone()),
         model(names::MODEL_PRIMARY, breached),
@@ -270,10 +269,12 @@ fn workflow(kind: &EventKind) -> Option<Vec<KeyValue>> {
     ])
 }
 
+/// A fallback's answer that was refused; of the primary's, its attempt tells.
 fn rejected(kind: &EventKind) -> Option<Vec<KeyValue>> {
     let EventKind::QualityRejected {
         role,
         task,
+        rung: 1..,
         model: refused,
         gate,
         ..

@@ -38,6 +38,8 @@ pub(super) struct OpenCall<S> {
     pub(super) span: Arc<Mutex<S>>,
     pub(super) context: SpanContext,
     pub(super) anchor: Anchor,
+    /// Whether the caller wants a stream.
+    pub(super) streams: bool,
     /// The conversation, which its attempts name.
     session: Option<Arc<str>>,
 }
@@ -48,17 +50,19 @@ impl<S> Clone for OpenCall<S> {
             span: self.span.clone(),
             context: self.context.clone(),
             anchor: self.anchor,
+            streams: self.streams,
             session: self.session.clone(),
         }
     }
 }
 
 impl<S: Span> OpenCall<S> {
-    pub(super) fn new(span: S, anchor: Anchor, session: Option<Arc<str>>) -> Self {
+    pub(super) fn new(span: S, anchor: Anchor, streams: bool, session: Option<Arc<str>>) -> Self {
         Self {
             context: span.span_context().clone(),
             span: Arc::new(Mutex::new(span)),
             anchor,
+            streams,
             session,
         }
     }

@@ -113,7 +113,13 @@ where
     T::Span: Span + Send + Sync + 'static,
 {
     fn call_started(&self, id: CallId, event: &Event) {
-        let EventKind::CallStarted { trace, session, .. } = &event.kind else {
+        let EventKind::CallStarted {
+            trace,
+            session,
+            streams,
+            ..
+        } = &event.kind
+        else {
             return;
         };
         let anchor = self.anchor(event.at);
@@ -122,8 +128,8 @@ where
         let span = self
             .tracer
             .build_with_context(builder, &held::below(parent));
-        self.held
-            .open(id, OpenCall::new(span, anchor, session.clone()));
+        let open = OpenCall::new(span, anchor, *streams, session.clone());
+        self.held.open(id, open);
     }
 
     fn attempt_started(&self, id: CallId, event: &Event) {
@@ -196,7 +202,7 @@ where
         self.affected.note_end(&event.kind, &open.context);
         let time = open.anchor.time(event.at);
         let mut span = held::locked(&open.span);
-        call::finish(&mut *span, &event.kind);
+        call::finish(&mut *span, open.streams, &event.kind);
         span.end_with_timestamp(time);
     }
 

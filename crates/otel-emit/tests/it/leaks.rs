@@ -2,9 +2,10 @@
 
 use crate::world::{Plan, ROLE, context, ms};
 use evenkeel_chaos::{Behaviour, Fault, Latency};
-use evenkeel_core::ChatRequest;
+use evenkeel_core::{ChatRequest, ChatResponse, EventStream, Failure, Provider, ProviderCall};
 use futures_util::StreamExt;
 use opentelemetry_sdk::trace::Sampler;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -60,4 +61,35 @@ async fn no_span_is_open_after_ten_thousand_calls_of_all_outcomes() {
     world.router.shutdown().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.spans.open(), 0);
+}
+
+/// A client with a fault of its own.
+#[derive(Debug)]
+struct Panicking;
+
+#[async_trait::async_trait]
+impl Provider for Panicking {
+    async fn complete(&self, _: ProviderCall) -> Result<ChatResponse, Failure> {
+        panic!("as a test asks")
+    }
+
+    async fn stream(&self, _: ProviderCall) -> Result<EventStream, Failure> {
+        panic!("as a test asks")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_panics_leaves_nothing_open() {
+    let world = Plan::of(vec![Arc::new(Panicking) as _]).build();
+    let router = world.router.clone();
+    let mut calls = JoinSet::new();
+    calls.spawn(async move {
+        let request = ChatRequest::user("hello");
+        router.complete(ROLE, request, context()).await.is_ok()
+    });
+    let ended = calls.join_next().await.unwrap();
+    // Whether the router took the panic for a failure or let it through.
+    assert!(ended.is_err() || ended.is_ok_and(|answered| !answered));
+    assert_eq!(world.spans.open(), 0);
+    assert_eq!(world.named("evenkeel.request").len(), 1);
 }

@@ -5,6 +5,7 @@
 )]
 
 mod audit;
+mod cases;
 mod closed;
 mod content;
 mod leaks;

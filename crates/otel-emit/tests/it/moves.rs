@@ -2,7 +2,8 @@
 
 use crate::world::{Plan, ROLE, World, context, ms, simulated, steady, text, typed};
 use evenkeel_chaos::{Behaviour, Fault, Simulated};
-use evenkeel_core::{ChatRequest, Provider};
+use evenkeel_core::{ChatRequest, ModelId, Provider};
+use evenkeel_router::{BreakerAction, BreakerTarget};
 use opentelemetry::Value;
 use opentelemetry::trace::Status;
 use std::collections::BTreeMap;
@@ -248,6 +249,24 @@ async fn a_breaker_tells_each_state_on_the_call_that_led_to_it() {
         (request, from.to_owned(), to.to_owned())
     });
     assert_eq!(transitions, expected);
+    // By hand it is forced open, and fresh after.
+    let model = || BreakerTarget::Model(ModelId::new("p0/m").unwrap());
+    let operator = world.router.operator("oncall");
+    operator
+        .breaker(&model(), BreakerAction::ForceOpen)
+        .unwrap();
+    operator.breaker(&model(), BreakerAction::Reset).unwrap();
+    let forced: Vec<_> = world.events("breaker_transition").split_off(3);
+    let forced: Vec<_> = forced
+        .iter()
+        .map(|(span, event)| {
+            let of = |key: &str| event[key].as_str().into_owned();
+            (span.as_str(), of("breaker.from"), of("breaker.to"))
+        })
+        .collect();
+    let step = |from: &str, to: &str| ("evenkeel.probe", from.to_owned(), to.to_owned());
+    let course = [step("closed", "forced_open"), step("forced_open", "closed")];
+    assert_eq!(forced, course);
 }
 
 #[tokio::test(start_paused = true)]

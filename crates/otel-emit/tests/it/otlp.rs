@@ -216,7 +216,11 @@ async fn a_collector_gets_spans_with_their_resource_and_scope() {
     ] {
         assert!(resource.iter().any(|kv| kv == expected), "{resource:?}");
     }
-    assert_eq!(of.scope_spans[0].scope.as_ref().unwrap().name, "evenkeel");
+    let scope = of.scope_spans[0].scope.as_ref().unwrap();
+    assert_eq!(scope.name, "evenkeel");
+    assert_eq!(scope.version, env!("CARGO_PKG_VERSION"));
+    let schema = "https://opentelemetry.io/schemas/1.41.1";
+    assert_eq!(of.scope_spans[0].schema_url, schema);
     let span = &of.scope_spans[0].spans[0];
     assert_eq!(span.name, "evenkeel.request");
     let hex = |bytes: &[u8]| {
@@ -256,12 +260,18 @@ async fn a_collector_that_misbehaves_holds_nobody_up_and_what_is_lost_is_counted
 async fn lost_at(endpoint: &str, what: &str) {
     const CALLS: u32 = 3_000;
     let sending = Sending::to(endpoint, 500);
-    let began: Instant = tokio::time::Instant::now().into_std();
-    for _ in 0..CALLS {
-        sending.call();
-    }
-    let each = began.elapsed() / CALLS;
-    assert!(each < Duration::from_millis(2), "{what}: {each:?} a call");
+    let mut took: Vec<Duration> = (0..CALLS)
+        .map(|_| {
+            let began: Instant = tokio::time::Instant::now().into_std();
+            sending.call();
+            began.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    // An exchange with this collector takes its whole clock, 500 ms; a call microseconds,
+    // or a turn of the machine's other threads.
+    let p99 = took[took.len() * 99 / 100];
+    assert!(p99 < Duration::from_millis(20), "{what}: p99 {p99:?}");
     let (problems, dropped) = sending.end().await;
     assert!(!problems.is_empty(), "{what}: nothing was told");
     assert!(

@@ -78,6 +78,43 @@ async fn an_attempt_has_what_the_conventions_name() {
         "request",
         attributes(&world.named("evenkeel.request")[0]).join("\n")
     );
+    // What samplers go by is there from the beginning, as v1.41.1 asks.
+    for key in [
+        "gen_ai.operation.name",
+        "gen_ai.provider.name",
+        "gen_ai.request.model",
+        "server.address",
+        "server.port",
+        "agent.role",
+    ] {
+        let seen = &world.sampled_by("chat m")[0];
+        assert!(seen.iter().any(|known| known == key), "{key}: {seen:?}");
+    }
+    let seen = &world.sampled_by("evenkeel.request")[0];
+    assert!(seen.iter().any(|known| known == "agent.role"), "{seen:?}");
+}
+
+/// A caller chooses how long its texts are, and a provider its.
+#[tokio::test(start_paused = true)]
+async fn no_attribute_is_as_long_as_a_caller_likes() {
+    let world = Plan::new(vec![steady(100)]).build();
+    let long = "x".repeat(100_000);
+    let request = ChatRequest {
+        stop: vec![long.clone(); 1_000],
+        ..ChatRequest::user("hello")
+    };
+    let mut called = context();
+    let text = || Some(long.as_str().into());
+    (called.session, called.task, called.workflow) = (text(), text(), text());
+    called.request_id = text();
+    world.router.complete(ROLE, request, called).await.unwrap();
+    for span in world.ended() {
+        let events = span.events.iter().flat_map(|event| &event.attributes);
+        for kv in span.attributes.iter().chain(events) {
+            let length = typed(&kv.value).len();
+            assert!(length < 6_000, "{}: {length} bytes", kv.key);
+        }
+    }
 }
 
 // Conformance 2: a failure that another model made good is no failure of the whole.

@@ -9,12 +9,14 @@ use evenkeel_roster::{
 };
 use evenkeel_router::{Answer, CallError, Router, RouterBuilder};
 use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::trace::{Link, SamplingResult, SpanKind, TraceId};
 use opentelemetry::{Array, Value};
+use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{
-    InMemorySpanExporter, Sampler, SdkTracer, SdkTracerProvider, SpanData,
+    InMemorySpanExporter, Sampler, SdkTracer, SdkTracerProvider, ShouldSample, SpanData,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) const ROLE: &str = "planner";
@@ -44,6 +46,30 @@ impl Clock for PausedClock {
     }
 }
 
+/// A sampler that notes which attributes it had to go by, span by span.
+#[derive(Debug, Clone)]
+struct Noting {
+    inner: Sampler,
+    seen: Arc<Mutex<Vec<(String, Vec<String>)>>>,
+}
+
+impl ShouldSample for Noting {
+    fn should_sample(
+        &self,
+        parent: Option<&Context>,
+        trace: TraceId,
+        name: &str,
+        kind: &SpanKind,
+        attributes: &[KeyValue],
+        links: &[Link],
+    ) -> SamplingResult {
+        let keys = attributes.iter().map(|kv| kv.key.to_string()).collect();
+        self.seen.lock().unwrap().push((name.to_owned(), keys));
+        self.inner
+            .should_sample(parent, trace, name, kind, attributes, links)
+    }
+}
+
 type Change = Box<dyn Fn(usize, &mut ModelConfig)>;
 
 /// What a test changes of the world before it is built.
@@ -62,6 +88,7 @@ pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) spans: Arc<Spans<SdkTracer>>,
     exporter: InMemorySpanExporter,
+    sampler: Noting,
     _provider: SdkTracerProvider,
 }
 
@@ -173,8 +200,12 @@ impl Plan {
         change: impl FnOnce(RouterBuilder<'_>) -> RouterBuilder<'_>,
     ) -> World {
         let exporter = InMemorySpanExporter::default();
+        let sampler = Noting {
+            inner: self.sampler.clone(),
+            seen: Arc::default(),
+        };
         let provider = SdkTracerProvider::builder()
-            .with_sampler(self.sampler.clone())
+            .with_sampler(sampler.clone())
             .with_simple_exporter(exporter.clone())
             .build();
         let spans = Spans::new(provider.tracer("evenkeel"), Arc::new(PausedClock::new()))
@@ -190,6 +221,7 @@ impl Plan {
             router: change(builder).build().unwrap(),
             spans,
             exporter,
+            sampler,
             _provider: provider,
         }
     }
@@ -218,6 +250,13 @@ impl World {
     /// The spans that have ended, in the order of their ends.
     pub(crate) fn ended(&self) -> Vec<SpanData> {
         self.exporter.get_finished_spans().unwrap()
+    }
+
+    /// The attributes that each span of that name came with, when it began.
+    pub(crate) fn sampled_by(&self, name: &str) -> Vec<Vec<String>> {
+        let seen = self.sampler.seen.lock().unwrap();
+        let named = seen.iter().filter(|(known, _)| known == name);
+        named.map(|(_, keys)| keys.clone()).collect()
     }
 
     /// Those of that name.

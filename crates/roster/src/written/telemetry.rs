@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 
 use super::check_key;
+use crate::redactions::Redactions;
 use crate::telemetry::{CaptureContent, EventsAs, WrittenTelemetry, is_endpoint};
 use evenkeel_document::TableReader;
 use http::{HeaderName, HeaderValue};
@@ -38,6 +39,7 @@ pub(super) fn read_telemetry(table: &mut TableReader<'_, '_>) -> WrittenTelemetr
             fits
         }),
         capture_content: table.word("capture_content", &CaptureContent::WORDS),
+        redact: read_redact(table),
         events: table
             .within("events", |events| events.word("as", &EventsAs::WORDS))
             .flatten(),
@@ -45,6 +47,16 @@ pub(super) fn read_telemetry(table: &mut TableReader<'_, '_>) -> WrittenTelemetr
         environment: owned(named(table, "environment")),
         resource: read_resource(table),
     }
+}
+
+fn read_redact(table: &mut TableReader<'_, '_>) -> Redactions {
+    let mut redactions = Redactions::default();
+    for pattern in table.texts("redact").unwrap_or_default() {
+        if let Err(wrong) = redactions.add(pattern.text) {
+            table.findings.error(&pattern.place, wrong, None);
+        }
+    }
+    redactions
 }
 
 fn refuse(table: &mut TableReader<'_, '_>, key: &str, message: &str, how: Option<&str>) {

@@ -1,9 +1,13 @@
 //! However many names are thrown at it.
 
-use super::events::{attempt, breach, call, fallback, probe, rejected, shadowed, transition};
+use super::events::{
+    attempt, breach, call, fallback, probe, rejected, retry, shadowed, transition,
+};
 use super::{Meters, catalogue, id};
-use evenkeel_core::{EventKind, Route};
+use evenkeel_core::{Class, EventKind, Route};
+use evenkeel_otel_emit::metrics::{Catalogue, MANY, MANY_SERIES};
 
+// Conformance 7, and C153.
 #[test]
 fn names_that_callers_make_up_have_no_series_of_their_own() {
     let meters = Meters::of(catalogue());
@@ -94,4 +98,63 @@ fn snapshots_that_answers_name_are_sixty_four_at_most() {
     assert_eq!(page.find(name, &[]).len(), 65);
     let rest = page.sum(name, &[("gen_ai_response_model", "_unknown")]);
     assert!((rest - 436.0).abs() < 0.5, "{rest}");
+}
+
+/// 64 roles with 32 kinds of task each are more than the SDK keeps of one instrument.
+fn crowded() -> Catalogue {
+    let mut many = catalogue();
+    let role = many.roles.remove(0);
+    for n in 0..64 {
+        let mut role = role.clone();
+        role.name = format!("role-{n:02}").into();
+        role.task_types = (0..32).map(|n| format!("task-{n:02}").into()).collect();
+        many.roles.push(role);
+        if n < 60 {
+            let mut model = many.models[0].clone();
+            model.id = id(&format!("openai/m-{n:02}"));
+            many.models.push(model);
+        }
+    }
+    many
+}
+
+#[test]
+fn instruments_with_many_combinations_have_room_for_ten_thousand() {
+    let meters = Meters::of(crowded());
+    for role in 0..64 {
+        for task in 0..32 {
+            let (role, task) = (format!("role-{role:02}"), format!("task-{task:02}"));
+            meters.tell(fallback(&role, Some(&task), id("azure/gpt")));
+        }
+    }
+    let page = meters.page();
+    let counted = page.find("evenkeel_fallbacks_total", &[("reason", "overloaded")]);
+    let kinds = counted
+        .iter()
+        .filter(|(labels, _)| labels["task_type"].starts_with("task-"));
+    assert_eq!(kinds.count(), 64 * 32);
+    let folded = [("otel_metric_overflow", "true")];
+    assert!(page.find("evenkeel_fallbacks_total", &folded).is_empty());
+    assert!(MANY_SERIES > 64 * 32 && MANY.contains(&"evenkeel.fallbacks"));
+}
+
+/// The alert on overflow looks for this label.
+#[test]
+fn beyond_the_limit_series_are_folded_into_one_that_an_alert_sees() {
+    let meters = Meters::of(crowded());
+    for role in 0..64 {
+        for model in 0..60 {
+            let mut event = retry(&format!("openai/m-{model:02}"), Class::Timeout);
+            if let EventKind::AttemptStarted { role: of, .. } = &mut event {
+                *of = format!("role-{role:02}").into();
+            }
+            meters.tell(event);
+        }
+    }
+    let page = meters.page();
+    let folded = [("otel_metric_overflow", "true")];
+    let rest = page.value("evenkeel_retries_total", &folded).unwrap();
+    assert!(rest > 1_000.0, "{rest}");
+    assert!(page.find("evenkeel_retries_total", &[]).len() <= 2_001);
+    assert!((page.sum("evenkeel_retries_total", &[]) - 3_840.0).abs() < 0.5);
 }

@@ -5,6 +5,7 @@ mod events;
 mod gauges;
 mod names;
 mod page;
+mod push;
 mod recorded;
 mod zero;
 
