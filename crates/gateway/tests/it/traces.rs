@@ -120,6 +120,7 @@ impl Serving {
             dialect = "openai"
             base_url = "{fallback}"
             api_key = "sk-{CANARY}"
+            propagate = true
             [agent_roles.planner]
             p95_threshold_ms = 5000
             p99_threshold_ms = 8000
@@ -323,4 +324,28 @@ async fn what_the_configuration_redacts_is_in_no_content_that_is_kept() {
     }
     assert!(!sent.contains(CANARY) && !sent.contains("hello"));
     assert!(log.contains(r#""redacts":true"#));
+}
+
+// Conformance 16, on the wire.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_is_to_have_it_gets_the_trace_and_no_other() {
+    let mut tasks = JoinSet::new();
+    let (collector, mut received) = collector(&mut tasks).await;
+    let serving = Serving::with(collector, "", &[], Serving::overloaded()).await;
+    let reply = serving.ask(true).await;
+    let [without, with] = serving.upstreams.each_ref().map(|upstream| {
+        let seen = upstream.requests();
+        format!("{:?}", seen.last().unwrap().headers)
+    });
+    assert!(!without.contains("traceparent"), "{without}");
+    let begins = format!("00-{TRACE}-");
+    let (_, own) = with.split_once(&begins).unwrap();
+    let (own, _) = own.split_once("-01").unwrap();
+    assert_eq!(own.len(), 16, "{with}");
+    for other in ["b7ad6b7169203331", reply.header("traceparent").unwrap()] {
+        assert!(!other.contains(own), "its attempt's, not {other}");
+    }
+    assert!(!with.contains("tracestate") && !with.contains("baggage"));
+    serving.end().await;
+    assert!(all(&mut received).contains("chat m1"));
 }

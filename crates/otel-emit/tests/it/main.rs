@@ -8,6 +8,7 @@ mod audit;
 mod cases;
 mod closed;
 mod content;
+mod current;
 mod leaks;
 mod metrics;
 mod moves;

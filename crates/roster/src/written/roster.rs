@@ -52,8 +52,8 @@ pub(crate) fn read_roster<'a>(table: &mut TableReader<'a, '_>) -> WrittenRoster<
     let role = table.scope().place.clone();
     let primary = read_model(table, "primary");
     let primary_score = table.number("primary_score");
-    if primary_score.is_some_and(|score| score <= 0.0) {
-        let message = "expected a score above 0".to_owned();
+    if let Some(score) = primary_score.filter(|score| *score <= 0.0) {
+        let message = format!("is {score}, expected a score above 0");
         table
             .findings
             .error(&table.place("primary_score"), message, None);

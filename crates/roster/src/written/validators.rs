@@ -8,6 +8,19 @@ use evenkeel_document::{TableReader, Value};
 use evenkeel_validators::{BuiltIn, InvalidRule};
 use secrecy::SecretString;
 
+/// The keys of all kinds together.
+const KEYS: [&str; 9] = [
+    "chars",
+    "equals",
+    "exists",
+    "headers",
+    "must_match",
+    "path",
+    "pattern",
+    "timeout_ms",
+    "url",
+];
+
 /// Reads the list; none where there is none.
 pub(super) fn read_validators(table: &mut TableReader<'_, '_>) -> Option<Vec<ValidatorConfig>> {
     let scopes = table.listed_tables("validators")?;
@@ -26,7 +39,12 @@ fn read_validator(table: &mut TableReader<'_, '_>) -> Option<ValidatorConfig> {
     if !table.has("kind") {
         missing(table, "kind");
     }
-    match table.word("kind", &kinds)? {
+    let Some(kind) = table.word("kind", &kinds) else {
+        // Which keys it may have is its kind's to say.
+        KEYS.into_iter().for_each(|key| table.know(key));
+        return None;
+    };
+    match kind {
         ValidatorConfig::HTTP => read_http(table).map(ValidatorConfig::Http),
         built_in => read_built_in(table, built_in).map(ValidatorConfig::BuiltIn),
     }
@@ -94,9 +112,10 @@ fn read_equals(table: &mut TableReader<'_, '_>) -> Option<Json> {
         Value::Integer(number) => Some((*number).into()),
         Value::Float(number) => Some((*number).into()),
         Value::Bool(flag) => Some((*flag).into()),
-        _ => {
+        other => {
             let at = table.place("equals");
-            let message = "expected a string, a number, true or false".to_owned();
+            let found = other.kind();
+            let message = format!("expected a string, a number, true or false, found {found}");
             table.findings.error(&at, message, None);
             None
         }
