@@ -208,7 +208,7 @@ fn wrong_form(service: &Table) -> Vec<String> {
 fn is_port(text: &str) -> bool {
     let parts: Vec<&str> = text.rsplitn(3, ':').collect();
     let is_number = |part: &&str| part.parse::<u16>().is_ok_and(|port| port > 0);
-    parts.iter().take(2).all(|part| is_number(part))
+    parts.iter().take(2).all(is_number)
         && parts
             .get(2)
             .is_none_or(|address| address.parse::<IpAddr>().is_ok())

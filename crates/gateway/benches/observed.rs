@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 /// Calls of one turn: few enough that nothing that waits is dropped.
 const CALLS: u32 = 400;
-const ROUNDS: usize = 60;
+const ROUNDS: u32 = 60;
 const ROLE: &str = "planner";
 
 /// Takes spans and forgets them.
@@ -158,7 +158,8 @@ struct Heard {
     observers: Vec<Arc<dyn Observer>>,
     spans: Option<SdkTracerProvider>,
     audit: Option<Arc<FileSink>>,
-    _exposition: Option<Exposition>,
+    /// Kept, so that there is something to count on.
+    exposition: Option<Exposition>,
 }
 
 impl Heard {
@@ -194,7 +195,7 @@ impl Heard {
         };
         let metrics = Metrics::new(&exposition.meter(), catalogue(), build);
         self.observers.push(Arc::new(metrics));
-        self._exposition = Some(exposition);
+        self.exposition = Some(exposition);
         self
     }
 
@@ -211,6 +212,17 @@ impl Heard {
         self.observers.push(Arc::new(records));
         self.audit = Some(sink);
         self
+    }
+
+    /// Whether those who count have counted.
+    fn check(&self) {
+        if let Some(exposition) = &self.exposition {
+            let text = exposition.text().expect("it can be written");
+            let counted = text
+                .lines()
+                .any(|line| line.starts_with("evenkeel_requests_total{") && !line.ends_with(" 0"));
+            assert!(counted, "nobody has counted the calls");
+        }
     }
 
     /// Waits until what was handed on has been written and sent.
@@ -239,7 +251,8 @@ struct Variant {
 
 impl Variant {
     fn new(name: &'static str, heard: Heard, is_well: bool) -> Self {
-        let mut builder = Router::builder(&config());
+        let config = config();
+        let mut builder = Router::builder(&config);
         for (provider, is_well) in [("p0", is_well), ("p1", true)] {
             builder = builder.provider(provider, Arc::new(AtOnce { is_well }));
         }
@@ -270,7 +283,7 @@ impl Variant {
         self.heard.settle();
         self.waited
             .push(took.as_secs_f64() * 1e6 / f64::from(CALLS));
-        self.worked += worked() - before;
+        self.worked += worked().saturating_sub(before);
     }
 
     fn median(&self) -> f64 {
@@ -313,7 +326,7 @@ fn main() -> std::io::Result<()> {
         .with_writer(std::io::sink);
     lines.init();
     let rounds = std::env::args().skip(1).find_map(|text| text.parse().ok());
-    let rounds: usize = rounds.unwrap_or(ROUNDS);
+    let rounds: u32 = rounds.unwrap_or(ROUNDS);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -351,10 +364,11 @@ fn main() -> std::io::Result<()> {
                 }
             }
         }
-        let calls = f64::from(CALLS) * rounds as f64;
+        let calls = f64::from(CALLS) * f64::from(rounds);
         let worked = |variant: &Variant| variant.worked.as_secs_f64() * 1e6 / calls;
         let (floor, floor_worked) = (variants[0].median(), worked(&variants[0]));
         for variant in &variants {
+            variant.heard.check();
             let tenths = |us: f64| (us * 10.0).round() / 10.0;
             let line = json!({
                 "call": call,

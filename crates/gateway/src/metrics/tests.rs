@@ -540,8 +540,8 @@ async fn every_push_has_gauges_as_of_then() {
         // The window has run empty long ago.
         sleep(ms(60_000)).await;
         assert_eq!(pushed(&exporter, "evenkeel.latency.p50"), None);
-        let pushes = exporter.get_finished_metrics().unwrap().len();
-        assert_eq!(pushes, 6, "one every 15 s, the first at once");
+        let count = exporter.get_finished_metrics().unwrap().len();
+        assert_eq!(count, 6, "one every 15 s, the first at once");
     };
     tokio::select! {
         () = pusher.run() => unreachable!("it never ends"),

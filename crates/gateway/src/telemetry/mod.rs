@@ -1,6 +1,8 @@
 //! Traces, events and metrics on their way to a collector, and the span of each request.
 
 mod body;
+#[cfg(test)]
+mod scenarios;
 
 pub(crate) use self::body::traced;
 

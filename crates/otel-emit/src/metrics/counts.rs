@@ -30,7 +30,7 @@ impl Signal {
 
 /// Counts telemetry that was dropped (`evenkeel_telemetry_dropped_total`). Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Losses(pub(super) Counter<u64>);
+pub struct Losses(pub(crate) Counter<u64>);
 
 impl Losses {
     /// `count` items of `signal` are lost.

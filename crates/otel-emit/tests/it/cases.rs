@@ -77,7 +77,9 @@ async fn a_stream_that_its_caller_leaves_ends_its_spans_with_what_it_took_so_far
         let world = Plan::new(vec![behaviour]).build();
         streamed(&world, 99).await;
         let (calls, attempts) = (world.named("evenkeel.request"), world.named("chat m"));
-        assert_eq!((calls.len(), attempts.len()), (1, 1), "{way}");
+        // After a stall the same model is asked to go on once.
+        let asked = if way == 2 { 2 } else { 1 };
+        assert_eq!((calls.len(), attempts.len()), (1, asked), "{way}");
         assert_eq!(world.spans.open(), 0, "{way}");
         let outcome = text(&calls[0], "evenkeel.outcome");
         let expected = if way == 0 { "ok" } else { "error" };

@@ -9,11 +9,12 @@ use evenkeel_roster::{
 };
 use evenkeel_router::{Answer, CallError, Router, RouterBuilder};
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry::trace::{Link, SamplingResult, SpanKind, TraceId};
+use opentelemetry::trace::{Link, SpanKind, TraceId};
 use opentelemetry::{Array, Value};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{
-    InMemorySpanExporter, Sampler, SdkTracer, SdkTracerProvider, ShouldSample, SpanData,
+    InMemorySpanExporter, Sampler, SamplingResult, SdkTracer, SdkTracerProvider, ShouldSample,
+    SpanData,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -46,11 +47,14 @@ impl Clock for PausedClock {
     }
 }
 
+/// A span's name, and the keys that it came with.
+type Sampled = (String, Vec<String>);
+
 /// A sampler that notes which attributes it had to go by, span by span.
 #[derive(Debug, Clone)]
 struct Noting {
     inner: Sampler,
-    seen: Arc<Mutex<Vec<(String, Vec<String>)>>>,
+    seen: Arc<Mutex<Vec<Sampled>>>,
 }
 
 impl ShouldSample for Noting {

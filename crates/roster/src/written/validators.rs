@@ -41,7 +41,9 @@ fn read_validator(table: &mut TableReader<'_, '_>) -> Option<ValidatorConfig> {
     }
     let Some(kind) = table.word("kind", &kinds) else {
         // Which keys it may have is its kind's to say.
-        KEYS.into_iter().for_each(|key| table.know(key));
+        for key in KEYS {
+            table.know(key);
+        }
         return None;
     };
     match kind {

@@ -6,7 +6,9 @@ use evenkeel_core::{Observer as _, Route};
 use evenkeel_otel_emit::metrics::{Build, Exposition, ExpositionError, Metrics};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::data::{
+    AggregatedMetrics, MetricData, ResourceMetrics, SumDataPoint,
+};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, Temporality};
 use std::time::Duration;
@@ -39,7 +41,7 @@ fn last(exporter: &InMemoryMetricExporter, name: &str) -> Option<(usize, u64)> {
         AggregatedMetrics::F64(MetricData::Gauge(gauge)) => (gauge.data_points().count(), 0),
         AggregatedMetrics::U64(MetricData::Sum(sum)) => {
             assert_eq!(sum.temporality(), Temporality::Cumulative);
-            (0, sum.data_points().map(|point| point.value()).sum())
+            (0, sum.data_points().map(SumDataPoint::value).sum())
         }
         other => panic!("{name}: {other:?}"),
     })
