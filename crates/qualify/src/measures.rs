@@ -1,5 +1,6 @@
 //! What all questions together say of a candidate.
 
+use crate::LatencyKind;
 use evenkeel_core::{Class, ModelId, Usage};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -86,6 +87,16 @@ pub struct LatencyMeasures {
     pub total: Option<Quantiles>,
     /// To its first content; none where nothing was streamed.
     pub first_token: Option<Quantiles>,
+}
+
+impl LatencyMeasures {
+    /// The one of a kind.
+    pub fn of(&self, kind: LatencyKind) -> Option<Quantiles> {
+        match kind {
+            LatencyKind::Total => self.total,
+            LatencyKind::FirstToken => self.first_token,
+        }
+    }
 }
 
 /// Three quantiles of a distribution, by nearest rank: never below the exact

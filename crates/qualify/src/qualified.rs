@@ -22,7 +22,7 @@ impl Finished {
             Some(QualifiedFallback {
                 model: measures.candidate.clone(),
                 quality_score: measures.quality?.estimate,
-                median_latency: measures.latency.total?.p50,
+                median_latency: measures.latency.of(self.limits.latency_kind)?.p50,
                 schema_compliance: measures.compliance.map(|share| share.estimate),
                 hashes: self.hashes(settings, &measures.candidate),
             })
@@ -32,6 +32,7 @@ impl Finished {
             primary_score: score.estimate,
             primary_hashes: self.hashes(settings, &primary.candidate),
             qualified_at: self.today,
+            allow_same_provider: self.limits.allow_same_provider,
             fallbacks: self.verdict.qualified().filter_map(fallback).collect(),
             refused: self
                 .verdict

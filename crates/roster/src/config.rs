@@ -66,7 +66,8 @@ pub struct RungConfig {
     /// What the rung can do compared with the primary, 0 to 1: its own key, else its
     /// quality score over the primary's, else 0 (nothing is known). 1 for the primary.
     pub capability_score: f64,
-    /// `median_latency_ms`: median latency measured under load.
+    /// `median_latency_ms`: median latency measured under load; in a role with
+    /// `signal = "first_token"` to the first token.
     pub median_latency: Option<Duration>,
     /// When and on what it was measured.
     pub measured: Measured,

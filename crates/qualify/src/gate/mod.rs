@@ -121,10 +121,7 @@ fn tag_checks(measures: &CandidateMeasures, limits: &GateLimits) -> Vec<Check> {
 }
 
 fn latency(measures: &CandidateMeasures, limits: &GateLimits) -> Check {
-    let found = match limits.latency_kind {
-        LatencyKind::Total => measures.latency.total,
-        LatencyKind::FirstToken => measures.latency.first_token,
-    };
+    let found = measures.latency.of(limits.latency_kind);
     let of = limits.latency_kind.words();
     let limit = limits.latency.as_secs_f64() * 1_000.0;
     let check = Check::new(CheckName::Latency, Unit::Milliseconds).with_limit(limit);

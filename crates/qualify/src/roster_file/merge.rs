@@ -1,7 +1,8 @@
 //! Which fallbacks a roster has after a job, and what each says of its score.
 
-use super::{QualifiedFallback, QualifiedRole};
+use super::{QualifiedFallback, QualifiedRole, RosterFileError};
 use evenkeel_core::ModelId;
+use std::path::Path;
 
 /// A fallback as the roster had it.
 pub(super) struct Old {
@@ -11,12 +12,24 @@ pub(super) struct Old {
     pub(super) dataset: Option<String>,
 }
 
-/// A role as the roster had it.
+/// A role as a roster has it.
 #[derive(Default)]
 pub(super) struct OldRole {
     pub(super) primary: Option<ModelId>,
     pub(super) primary_score: Option<f64>,
     pub(super) fallbacks: Vec<Old>,
+}
+
+impl OldRole {
+    /// What it says otherwise than `merged` and `found` do; `None` where it says the same.
+    pub(super) fn differs(&self, merged: &Merged<'_>, found: &QualifiedRole) -> Option<String> {
+        if self.primary.as_ref() != Some(&found.primary) {
+            return Some(format!("primary: {:?}", self.primary));
+        }
+        let models: Vec<&ModelId> = self.fallbacks.iter().map(|f| &f.model).collect();
+        let meant: Vec<&ModelId> = merged.entries.iter().map(|e| &e.model).collect();
+        (models != meant).then(|| format!("fallbacks: {models:?}"))
+    }
 }
 
 /// Why a roster has a fallback no more.
@@ -51,8 +64,13 @@ pub(super) struct Merged<'f> {
     pub(super) left: Vec<(ModelId, Left)>,
 }
 
-/// Puts what was found in the place of what the roster had.
-pub(super) fn merge<'f>(old: &OldRole, found: &'f QualifiedRole) -> Merged<'f> {
+/// Puts what was found in the place of what the roster had. The first of them stands at
+/// another provider than the primary, where the role asks for that.
+pub(super) fn merge<'f>(
+    path: &Path,
+    old: &OldRole,
+    found: &'f QualifiedRole,
+) -> Result<Merged<'f>, RosterFileError> {
     let place = |model: &ModelId| old.fallbacks.iter().position(|o| o.model == *model);
     let mut entries: Vec<Entry<'f>> = found
         .fallbacks
@@ -84,7 +102,29 @@ pub(super) fn merge<'f>(old: &OldRole, found: &'f QualifiedRole) -> Merged<'f> {
             says_so,
         });
     }
-    Merged { entries, left }
+    if !found.allow_same_provider {
+        put_other_provider_first(path, &mut entries, found)?;
+    }
+    Ok(Merged { entries, left })
+}
+
+/// The best one at another provider comes first: one outage does not take both.
+fn put_other_provider_first(
+    path: &Path,
+    entries: &mut [Entry<'_>],
+    found: &QualifiedRole,
+) -> Result<(), RosterFileError> {
+    let provider = found.primary.provider();
+    let Some(first) = entries.first() else {
+        return Ok(());
+    };
+    let other = entries.iter().position(|e| e.model.provider() != provider);
+    let other = other.ok_or_else(|| RosterFileError::SameProvider {
+        path: path.to_owned(),
+        first: first.model.clone(),
+    })?;
+    entries[..=other].rotate_right(1);
+    Ok(())
 }
 
 fn is_same_dataset(fallback: &Old, found: &QualifiedRole) -> bool {

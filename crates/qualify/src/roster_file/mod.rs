@@ -12,7 +12,7 @@ mod yaml;
 pub use self::error::RosterFileError;
 pub use self::merge::Left;
 
-use self::merge::Merged;
+use self::merge::{Merged, OldRole};
 use evenkeel_core::ModelId;
 use evenkeel_roster::Hashes;
 use jiff::civil::Date;
@@ -30,6 +30,8 @@ pub struct QualifiedRole {
     pub primary_hashes: Hashes,
     /// The day of the measurement.
     pub qualified_at: Date,
+    /// Whether the first fallback may stand at the primary's provider.
+    pub allow_same_provider: bool,
     /// The candidates that passed every gate, best first.
     pub fallbacks: Vec<QualifiedFallback>,
     /// The candidates that were measured and did not: they leave the roster, or do not
@@ -44,7 +46,8 @@ pub struct QualifiedFallback {
     pub model: ModelId,
     /// Its mean score, in the unit of `primary_score`.
     pub quality_score: f64,
-    /// Its median latency under the load of the job.
+    /// Its median latency under the load of the job: of the whole answer, or to the first
+    /// token in a role that watches that alone.
     pub median_latency: Duration,
     /// Share of its answers that were valid for their schema or tools, 0 to 1; `None`
     /// where the dataset asks for neither.
@@ -77,8 +80,12 @@ pub struct RosterWritten {
 /// mean the same: measured on the same dataset it is kept, else it is restated so that
 /// its ratio to the primary's stays what it was.
 ///
+/// The best fallback at another provider than the primary's comes first, unless the role
+/// allows the same one.
+///
 /// # Errors
-/// A file that cannot be read, is no roster or cannot be replaced; it is then as it was.
+/// A file that cannot be read, is no roster or cannot be replaced, and a roster that would
+/// be refused or not read back as meant; it is then as it was.
 pub fn write_roster(
     path: &Path,
     role: &str,
@@ -91,6 +98,15 @@ pub fn write_roster(
         Syntax::Toml => toml::written(path, old, role, found)?,
         Syntax::Yaml => yaml::written(path, old, role, found)?,
     };
+    let unsound = |message| RosterFileError::Unsound {
+        path: path.to_owned(),
+        message,
+    };
+    let again = syntax.read(path, &after, role);
+    let again = again.map_err(|error| unsound(error.to_string()))?;
+    if let Some(difference) = again.differs(&merged, found) {
+        return Err(unsound(difference));
+    }
     let is_changed = before.as_deref() != Some(after.as_str());
     if is_changed {
         replace::replace(path, &after)?;
@@ -112,10 +128,7 @@ pub fn write_roster(
 pub fn check_roster_file(path: &Path, role: &str) -> Result<(), RosterFileError> {
     let syntax = Syntax::of(path)?;
     let old = replace::read(path)?.unwrap_or_default();
-    match syntax {
-        Syntax::Toml => toml::check(path, &old, role)?,
-        Syntax::Yaml => yaml::check(path, &old, role)?,
-    }
+    syntax.read(path, &old, role)?;
     replace::check(path)
 }
 
@@ -143,17 +156,22 @@ impl Syntax {
     }
 }
 
+impl Syntax {
+    /// The role as a text has it, where it can be written anew.
+    fn read(self, path: &Path, text: &str, role: &str) -> Result<OldRole, RosterFileError> {
+        match self {
+            Self::Toml => toml::read(path, text, role),
+            Self::Yaml => yaml::read(path, text, role),
+        }
+    }
+}
+
 /// A score with six digits behind the point: more than any dataset tells apart.
 fn rounded(score: f64) -> f64 {
     (score * 1e6).round() / 1e6
 }
 
+/// Whole milliseconds, rounded down: what was below a limit stays below it.
 fn whole_ms(time: Duration) -> i64 {
-    let ms = (time.as_secs_f64() * 1e3).round();
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a latency in milliseconds, and `as` saturates"
-    )]
-    let ms = ms as i64;
-    ms
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -28,7 +28,7 @@ pub(super) fn written<'f>(
     let mut document = parse(path, &body.replace("\r\n", "\n"))?;
     let mut edited = role_table(path, &mut document, role)?;
     let old = read_role(path, role, edited.table)?;
-    let merged = merge(&old, found);
+    let merged = merge(path, &old, found)?;
     edited.put_role(found);
     edited.put_fallbacks(&merged, found);
     let mut after = document.to_string();
@@ -41,11 +41,11 @@ pub(super) fn written<'f>(
     Ok((format!("{mark}{after}"), merged))
 }
 
-/// Whether the role's table can be edited.
-pub(super) fn check(path: &Path, text: &str, role: &str) -> Result<(), RosterFileError> {
+/// The role as the file has it, in a table that can be edited.
+pub(super) fn read(path: &Path, text: &str, role: &str) -> Result<OldRole, RosterFileError> {
     let mut document = parse(path, text.trim_start_matches('\u{feff}'))?;
     let edited = role_table(path, &mut document, role)?;
-    read_role(path, role, edited.table).map(|_| ())
+    read_role(path, role, edited.table)
 }
 
 fn parse(path: &Path, text: &str) -> Result<DocumentMut, RosterFileError> {
@@ -344,8 +344,10 @@ fn listed_fallbacks(
             table.decor_mut().set_prefix("\n");
             table
         });
-        // The first stands where the first stood, the others behind it.
+        // The first stands where the first stood, the others behind it, and what stands
+        // below one of them goes with it.
         table.set_position(place.filter(|_| index == 0));
+        unplace_below(&mut table);
         let mut edited = Edited {
             table: &mut table,
             is_inline: false,
@@ -355,6 +357,25 @@ fn listed_fallbacks(
         new.push(table);
     }
     new
+}
+
+/// Takes the places of all tables below one, so that they follow it.
+fn unplace_below(table: &mut Table) {
+    for (_, item) in table.iter_mut() {
+        match item {
+            Item::Table(below) => {
+                below.set_position(None);
+                unplace_below(below);
+            }
+            Item::ArrayOfTables(tables) => {
+                for below in tables.iter_mut() {
+                    below.set_position(None);
+                    unplace_below(below);
+                }
+            }
+            Item::None | Item::Value(_) => {}
+        }
+    }
 }
 
 fn inline_fallbacks(old: &Array, merged: &Merged<'_>, found: &QualifiedRole) -> Array {

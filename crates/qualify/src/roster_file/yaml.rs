@@ -21,7 +21,7 @@ pub(super) fn written<'f>(
     found: &'f QualifiedRole,
 ) -> Result<(String, Merged<'f>), RosterFileError> {
     let before = Before::read(path, text, role)?;
-    let merged = merge(&before.role, found);
+    let merged = merge(path, &before.role, found)?;
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let head = lines[..before.lines.start].concat();
@@ -38,9 +38,17 @@ pub(super) fn written<'f>(
     Ok((after, merged))
 }
 
-/// Whether the role's lines can be put anew.
-pub(super) fn check(path: &Path, text: &str, role: &str) -> Result<(), RosterFileError> {
-    Before::read(path, text, role).map(|_| ())
+/// The role as the file has it, in lines that can be put anew.
+pub(super) fn read(path: &Path, text: &str, role: &str) -> Result<OldRole, RosterFileError> {
+    let before = Before::read(path, text, role)?;
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (above, below) = (&lines[..before.lines.start], &lines[before.lines.end..]);
+    // An anchor that others refer to would go with the role's lines.
+    if root(path, &[above, below].concat().concat()).is_err() {
+        let how = "other parts of the file refer to what stands in it; write those out, or the roster in TOML";
+        return Err(shape(path, &format!("{ROLES}.{role}"), how));
+    }
+    Ok(before.role)
 }
 
 /// What the file says of a role, as it stands there.

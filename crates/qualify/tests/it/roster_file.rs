@@ -43,6 +43,7 @@ fn found(fallbacks: Vec<QualifiedFallback>, refused: &[&str]) -> QualifiedRole {
         primary_score: 0.9,
         primary_hashes: hashes("large-2"),
         qualified_at: date(2026, 11, 30),
+        allow_same_provider: false,
         fallbacks,
         refused: refused.iter().map(|model| id(model)).collect(),
     }
@@ -399,6 +400,92 @@ fn what_is_no_roster_is_told_and_left_alone() {
         assert_eq!(roster.text(), text);
         assert_eq!(roster.files(), [name]);
     }
+}
+
+#[test]
+fn tables_below_a_fallback_go_where_it_goes() {
+    let text = r#"[agent_roles.writer]
+primary = "north/large"
+primary_score = 0.9
+
+[[agent_roles.writer.fallbacks]]
+model = "south/medium"
+quality_score = 0.8
+
+[agent_roles.writer.fallbacks.hashes]
+prompt = "p1"
+tools = "none"
+dataset = "d1"
+snapshot = "medium-1"
+
+[[agent_roles.writer.fallbacks]]
+model = "south/small"
+quality_score = 0.79
+# Of the small one.
+[agent_roles.writer.fallbacks.hashes]
+prompt = "p1"
+tools = "none"
+dataset = "d1"
+snapshot = "small-1"
+"#;
+    let roster = Roster::new("roster.toml", text);
+    let best = [
+        fallback("east/new", 0.89, 200),
+        fallback("south/small", 0.88, 210),
+        fallback("south/medium", 0.87, 210),
+    ];
+    roster.write(&found(best.into(), &[])).unwrap();
+    let after = roster.text();
+    let rungs = &meaning(&after, "roster.toml").roles["writer"].rungs;
+    let models: Vec<&str> = rungs.iter().map(|rung| rung.model.as_str()).collect();
+    assert_eq!(
+        models,
+        ["north/large", "east/new", "south/small", "south/medium"]
+    );
+    for rung in &rungs[1..] {
+        let hashes = rung.measured.hashes.as_ref().expect("measured");
+        assert_eq!(hashes.dataset, "d2", "{after}");
+    }
+}
+
+#[test]
+fn the_first_fallback_stands_at_another_provider_unless_the_role_allows_the_same() {
+    let text = "[agent_roles.writer]\nprimary = 'north/large'\nprimary_score = 0.9\n\n\
+        [[agent_roles.writer.fallbacks]]\nmodel = 'south/small'\nquality_score = 0.88\n";
+    let roster = Roster::new("roster.toml", text);
+    let mut only_same = found(vec![fallback("north/best", 0.9, 100)], &[]);
+    roster.write(&only_same).unwrap();
+    let rungs = &meaning(&roster.text(), "roster.toml").roles["writer"].rungs;
+    assert_eq!(rungs[1].model.as_str(), "south/small");
+    assert_eq!(rungs[2].model.as_str(), "north/best");
+
+    for name in ["roster.toml", "roster.yaml"] {
+        let empty = Roster::new(name, "");
+        let error = empty.write(&only_same).unwrap_err();
+        assert!(
+            matches!(&error, RosterFileError::SameProvider { first, .. } if first.as_str() == "north/best"),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&empty.path).unwrap_or_default(), "");
+    }
+    only_same.allow_same_provider = true;
+    let allowed = Roster::new("roster.toml", "");
+    allowed.write(&only_same).unwrap();
+    assert!(allowed.text().contains("north/best"));
+}
+
+#[test]
+fn a_role_that_the_rest_of_a_file_refers_to_is_refused_before_anything_is_measured() {
+    let text = "agent_roles:\n  writer:\n    primary: &p north/large\n  reader:\n    primary: *p\n";
+    let roster = Roster::new("roster.yaml", text);
+    let found = found(vec![fallback("south/small", 0.88, 210)], &[]);
+    let error = check_roster_file(&roster.path, "writer").unwrap_err();
+    let told = "agent_roles.writer: other parts of the file refer";
+    assert!(error.to_string().contains(told), "{error}");
+    // Where nobody asked before: what would not read back is not written.
+    let error = write_roster(&roster.path, "writer", &found).unwrap_err();
+    assert!(matches!(error, RosterFileError::Unsound { .. }), "{error}");
+    assert_eq!(roster.text(), text);
 }
 
 #[cfg(unix)]

@@ -5,7 +5,7 @@ use jiff::civil::Date;
 use super::waivers::Waivers;
 use crate::assemble::Draft;
 use crate::config::{RoleConfig, RungConfig};
-use crate::policy::RolePolicy;
+use crate::policy::{RolePolicy, Signal};
 use crate::queue::OnExhausted;
 use crate::written::{WrittenFallback, WrittenPolicy, WrittenRoster};
 use evenkeel_document::{Findings, Place};
@@ -171,13 +171,17 @@ impl RoleCheck<'_, '_> {
     }
 
     fn check_latency(&mut self) {
-        let limit = self.policy().p95;
+        let policy = self.policy();
+        let (limit, key) = match policy.signal {
+            Signal::FirstToken => (policy.first_token_p95, "first_token_p95_ms"),
+            Signal::Auto | Signal::Total => (policy.p95, "p95_threshold_ms"),
+        };
         let slow: Vec<_> = self
             .fallbacks()
             .filter_map(|(fallback, rung)| {
                 let median = rung.median_latency.filter(|median| *median >= limit)?;
                 let message = format!(
-                    "is {} ms, not below p95_threshold_ms = {} ms: the role would move to a rung in breach",
+                    "is {} ms, not below {key} = {} ms: the role would move to a rung in breach",
                     median.as_millis(),
                     limit.as_millis()
                 );
