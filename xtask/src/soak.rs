@@ -12,7 +12,13 @@ pub(crate) struct Args {
     /// Streams at a time
     #[arg(long, default_value_t = 500)]
     streams: u64,
+    /// 100 requests a second instead, with traces, metrics and the audit log on, which have to agree
+    #[arg(long)]
+    observed: bool,
 }
+
+/// Requests a second of the observed soak.
+const RATE: u64 = 100;
 
 /// Runs the gateway's example `soak` in release; false when it found a leak, growing memory or a
 /// request without exactly one sound outcome.
@@ -20,6 +26,11 @@ pub(crate) struct Args {
 /// # Errors
 /// When it cannot be started.
 pub(crate) fn run(args: &Args) -> Result<bool> {
+    let (count, mode) = if args.observed {
+        (RATE, "observed")
+    } else {
+        (args.streams, "plain")
+    };
     process::succeeds(workspace::cargo().args([
         "run",
         "--release",
@@ -30,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         "soak",
         "--",
         &args.minutes.to_string(),
-        &args.streams.to_string(),
+        &count.to_string(),
+        mode,
     ]))
 }

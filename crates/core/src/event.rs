@@ -1,7 +1,7 @@
 //! Everything worth telling, as one list.
 
 use crate::{
-    Asked, AttemptKind, CallId, ChatRequest, ChatResponse, Class, Cost, DegradationLevel,
+    Asked, AttemptKind, CallId, ChatRequest, ChatResponse, Class, Cost, DegradationLevel, Exchange,
     HedgeResult, Latency, Meta, ModelId, PolicyStamp, ProbeVerdict, Refusal, Reported,
     RestorationReason, Route, Server, ShadowPair, Snapshot, SubstitutionReason, TicketId,
     TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
@@ -622,6 +622,8 @@ pub enum EventKind {
         duration: Duration,
         /// Everything that happened to it.
         trail: Arc<Trail>,
+        /// What it was about, where the observer wants content.
+        content: Option<Exchange>,
         /// Its own trace context: what [`Observer::call_context`] gave when it began.
         ///
         /// [`Observer::call_context`]: crate::Observer::call_context

@@ -1,7 +1,7 @@
 //! What is told of an attempt beside its fate: who serves it, what was asked for, and
 //! what the answer says of itself.
 
-use crate::{ChatRequest, Finish, Output, Sampling};
+use crate::{ChatRequest, ChatResponse, Finish, Output, Sampling};
 use std::sync::Arc;
 
 /// Who serves a model, and where.
@@ -70,6 +70,17 @@ pub struct Reported {
     pub finish: Option<Finish>,
     /// Content events that came of a stream.
     pub chunks: u64,
+}
+
+/// What a call was about, from its caller's side: whichever models were asked, and in
+/// whatever words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    /// The request as the caller made it.
+    pub request: Arc<ChatRequest>,
+    /// The answer as the caller has it, but for the role's notice; none where it was
+    /// given no whole one.
+    pub answer: Option<Arc<ChatResponse>>,
 }
 
 /// Which configuration something was decided by.

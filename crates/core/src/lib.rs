@@ -38,7 +38,7 @@ pub use crate::complexity::Complexity;
 pub use crate::cost::{Cost, SpentOn};
 pub use crate::degradation::{Baggage, DegradationContext};
 pub use crate::event::{DrillKind, Event, EventKind};
-pub use crate::exchange::{Asked, PolicyStamp, ProbeVerdict, Reported, Server};
+pub use crate::exchange::{Asked, Exchange, PolicyStamp, ProbeVerdict, Reported, Server};
 pub use crate::failure::{BoxError, Class, CountsOn, Failure, Phase, Scope};
 pub use crate::id::{CallId, InvalidModelId, ModelId};
 pub use crate::key::{KeySource, MissingKey};

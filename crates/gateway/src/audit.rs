@@ -2,7 +2,8 @@
 
 use evenkeel::Settings;
 use evenkeel_otel_emit::audit::{
-    AuditError, AuditLog, AuditSink, AuditStatus, FileSink, FileSinkConfig, OnFailure, SyncPolicy,
+    AuditError, AuditLog, AuditSink, AuditStatus, ContentKey, FileSink, FileSinkConfig, OnFailure,
+    SyncPolicy,
 };
 use evenkeel_roster::{Fsync, OnAuditFailure};
 use serde_json::{Value, json};
@@ -47,7 +48,13 @@ pub fn open_audit(
 
 /// The observer that writes to `sink` what the settings' router does.
 pub fn audit_log(settings: &Settings, sink: Arc<dyn AuditSink>) -> AuditLog {
-    AuditLog::new(sink, settings.config().stamp.as_deref())
+    let config = settings.config();
+    let log = AuditLog::new(sink, config.stamp.as_deref());
+    let audit = config.audit.as_ref();
+    match audit.and_then(|audit| audit.content_hmac_key.as_ref()) {
+        Some(key) => log.with_content_key(ContentKey::new(key)),
+        None => log,
+    }
 }
 
 /// What `/readyz` says of a log: no path and no words of the system.

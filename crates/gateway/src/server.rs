@@ -85,6 +85,7 @@ pub struct Server {
     admin: Option<(TcpListener, SocketAddr)>,
     app: Arc<App>,
     limits: Limits,
+    ends: Ends,
 }
 
 impl Server {
@@ -112,6 +113,7 @@ impl Server {
             admin: admin.transpose()?,
             app: Arc::new(App::new(config, router, limits)),
             limits,
+            ends: Ends::default(),
         })
     }
 
@@ -189,6 +191,12 @@ impl Server {
         Pusher::new(self.app.clone())
     }
 
+    /// Cuts the calls in flight when it is cancelled, once [`Server::run`] has been told to
+    /// end: it does not wait for them then.
+    pub fn cut(&self) -> CancellationToken {
+        self.ends.now.clone()
+    }
+
     /// Serves until `shutdown` resolves, then accepts no more, lets the calls
     /// in flight end (streams included, at most `limits.drain`) and returns.
     /// The router is left as it is: shut it down afterwards.
@@ -200,10 +208,10 @@ impl Server {
             admin,
             app,
             limits,
+            ends,
             ..
         } = self;
         let connections = TaskTracker::new();
-        let ends = Ends::default();
         let _cut = [
             ends.soon.clone().drop_guard(),
             ends.now.clone().drop_guard(),
@@ -233,18 +241,19 @@ impl Server {
         drop((listener, admin));
         ends.soon.cancel();
         connections.close();
-        if tokio::time::timeout(limits.drain, connections.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!(
-                event = "drain_cut",
-                connections = connections.len(),
-                "calls in flight outlived the drain time and were cut"
-            );
-            ends.now.cancel();
-            connections.wait().await;
+        tokio::select! {
+            () = connections.wait() => {}
+            () = ends.now.cancelled() => {}
+            () = tokio::time::sleep(limits.drain) => {
+                tracing::warn!(
+                    event = "drain_cut",
+                    connections = connections.len(),
+                    "calls in flight outlived the drain time and were cut"
+                );
+                ends.now.cancel();
+            }
         }
+        connections.wait().await;
     }
 }
 

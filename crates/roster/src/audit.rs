@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use secrecy::{ExposeSecret, SecretString};
+
 use crate::faults::{Fault, Faults};
 
 /// How the audit log is written (`[audit]`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct AuditConfig {
     /// `path`: the folder of its files; a relative one counts from `server.state_dir`.
     pub path: PathBuf,
@@ -24,7 +26,38 @@ pub struct AuditConfig {
     pub chain: bool,
     /// `on_failure`: what happens to calls while it cannot be written.
     pub on_failure: OnAuditFailure,
+    /// `content_hmac_key`: the key of a hash of what was asked and answered; none: records
+    /// have no such hash.
+    pub content_hmac_key: Option<SecretString>,
 }
+
+impl PartialEq for AuditConfig {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            path,
+            rotate_bytes,
+            rotate_hours,
+            keep_files,
+            fsync,
+            fsync_interval,
+            chain,
+            on_failure,
+            content_hmac_key,
+        } = self;
+        let key = |key: &Option<SecretString>| key.as_ref().map(|k| k.expose_secret().to_owned());
+        *path == other.path
+            && *rotate_bytes == other.rotate_bytes
+            && *rotate_hours == other.rotate_hours
+            && *keep_files == other.keep_files
+            && *fsync == other.fsync
+            && *fsync_interval == other.fsync_interval
+            && *chain == other.chain
+            && *on_failure == other.on_failure
+            && key(content_hmac_key) == key(&other.content_hmac_key)
+    }
+}
+
+impl Eq for AuditConfig {}
 
 /// When the disk is asked to have what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +83,9 @@ pub enum OnAuditFailure {
 const LEAST_BYTES: u64 = 4_096;
 /// Longest `rotate_hours`: a year.
 const MOST_HOURS: u32 = 8_760;
+/// Shortest `content_hmac_key`, characters: as long as the hash (RFC 2104 §3 discourages
+/// less), so that 32 bytes in hexadecimal are more than enough.
+const LEAST_KEY: usize = 32;
 
 impl Default for AuditConfig {
     fn default() -> Self {
@@ -62,6 +98,7 @@ impl Default for AuditConfig {
             fsync_interval: Duration::from_secs(1),
             chain: true,
             on_failure: OnAuditFailure::Open,
+            content_hmac_key: None,
         }
     }
 }
@@ -84,6 +121,14 @@ impl AuditConfig {
             faults.add("keep_files", message);
         }
         faults.span("fsync_interval_ms", self.fsync_interval);
+        let key = self.content_hmac_key.as_ref();
+        let length = key.map_or(LEAST_KEY, |key| key.expose_secret().len());
+        if length < LEAST_KEY {
+            let message = format!(
+                "has {length} characters, expected {LEAST_KEY} or more, e.g. of `openssl rand -hex 32`"
+            );
+            faults.add("content_hmac_key", message);
+        }
         faults.0
     }
 }

@@ -325,6 +325,7 @@ fn win(
     let mut meta = call.won(index, now);
     close_losers(call, open);
     call.said(index, &response);
+    call.gives(index);
     call.completed(index, &mut meta, now);
     call.shadow(index, &response, now);
     match mode {

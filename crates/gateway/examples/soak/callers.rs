@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, interval, timeout};
 
 /// One request in so many is left by its caller, some time into it.
 const LEAVES: u64 = 12;
@@ -73,10 +73,30 @@ impl Callers {
         }
         let mut all = Outcomes::default();
         while let Some(outcomes) = tasks.join_next().await {
-            match outcomes {
-                Ok(outcomes) => all.add(outcomes),
-                Err(error) => all.unsound.push(format!("a caller panicked: {error}")),
+            all.take(outcomes);
+        }
+        all
+    }
+
+    /// So many a second, whether or not those before have ended.
+    pub(super) async fn run_at(self: Arc<Self>, rate: u64) -> Outcomes {
+        let mut tasks = JoinSet::new();
+        let mut all = Outcomes::default();
+        let mut beats = interval(Duration::from_secs(1) / u32::try_from(rate).unwrap_or(u32::MAX));
+        while Instant::now() < self.until {
+            beats.tick().await;
+            let callers = self.clone();
+            tasks.spawn(async move {
+                let mut outcomes = Outcomes::default();
+                callers.ask_once(&mut outcomes).await;
+                outcomes
+            });
+            while let Some(ended) = tasks.try_join_next() {
+                all.take(ended);
             }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            all.take(ended);
         }
         all
     }
@@ -84,21 +104,25 @@ impl Callers {
     async fn ask_on(self: Arc<Self>) -> Outcomes {
         let mut outcomes = Outcomes::default();
         while Instant::now() < self.until {
-            let nth = self.numbers.fetch_add(1, Ordering::Relaxed);
-            outcomes.asked += 1;
-            let patience = if nth.is_multiple_of(LEAVES) {
-                Duration::from_millis(nth * 37 % 2_500)
-            } else {
-                PATIENCE
-            };
-            let outcome = match timeout(patience, self.ask(nth)).await {
-                Ok(outcome) => outcome,
-                Err(_) if patience < PATIENCE => Outcome::Left,
-                Err(_) => Outcome::Unsound(format!("request {nth} never ended")),
-            };
-            outcomes.count(outcome);
+            self.ask_once(&mut outcomes).await;
         }
         outcomes
+    }
+
+    async fn ask_once(&self, outcomes: &mut Outcomes) {
+        let nth = self.numbers.fetch_add(1, Ordering::Relaxed);
+        outcomes.asked += 1;
+        let patience = if nth.is_multiple_of(LEAVES) {
+            Duration::from_millis(nth * 37 % 2_500)
+        } else {
+            PATIENCE
+        };
+        let outcome = match timeout(patience, self.ask(nth)).await {
+            Ok(outcome) => outcome,
+            Err(_) if patience < PATIENCE => Outcome::Left,
+            Err(_) => Outcome::Unsound(format!("request {nth} never ended")),
+        };
+        outcomes.count(outcome);
     }
 
     async fn ask(&self, nth: u64) -> Outcome {
@@ -131,6 +155,13 @@ impl Outcomes {
             Outcome::Refused => self.refused += 1,
             Outcome::Left => self.left += 1,
             Outcome::Unsound(what) => self.unsound.push(what),
+        }
+    }
+
+    fn take(&mut self, ended: Result<Self, JoinError>) {
+        match ended {
+            Ok(outcomes) => self.add(outcomes),
+            Err(error) => self.unsound.push(format!("a caller panicked: {error}")),
         }
     }
 

@@ -4,21 +4,28 @@
 //! `cargo run --release -p evenkeel-gateway --example soak -- [MINUTES] [STREAMS]`
 //! prints one JSON line and fails where memory grows, a task, a socket or a call is
 //! left over, or a request has not exactly one sound outcome. `cargo xtask soak`
-//! runs it.
+//! runs it. With a third argument, `observed`, the second is requests a second; traces,
+//! metrics and the audit log are on, and it fails too where the log does not verify or
+//! disagrees with the metrics.
 
 mod callers;
+mod collector;
 mod faults;
 mod gauge;
+mod observed;
 
 use anyhow::{Context, ensure};
 use callers::{Callers, Outcomes};
+use collector::Receiver;
 use evenkeel::Settings;
 use evenkeel_chaos::{Upstream, UpstreamConfig};
 use evenkeel_core::{Event, EventKind, Observer};
 use evenkeel_gateway::{Limits, Server};
 use gauge::{Gauge, Series};
-use serde_json::json;
+use observed::Watch;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -61,6 +68,20 @@ impl Observer for Counts {
 }
 
 impl Counts {
+    /// Waits until every call and attempt that has begun has ended.
+    async fn until_level(&self) -> anyhow::Result<()> {
+        let is_level = |counts| {
+            let [began, ended] = Self::pair(counts);
+            began == ended
+        };
+        let give_up = Instant::now() + DRAIN;
+        while !is_level(&self.calls) || !is_level(&self.attempts) {
+            ensure!(Instant::now() < give_up, "calls do not end");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     fn pair(counts: &[AtomicU64; 2]) -> [u64; 2] {
         counts.each_ref().map(|n| n.load(Ordering::Relaxed))
     }
@@ -68,6 +89,9 @@ impl Counts {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    let is_observed = std::env::args()
+        .nth(3)
+        .is_some_and(|word| word == "observed");
     let mut numbers = std::env::args().skip(1);
     let mut number = |usual: u64| match numbers.next() {
         Some(text) => text
@@ -79,7 +103,12 @@ async fn main() -> anyhow::Result<()> {
     let streams = number(500)?;
     let at_rest = Gauge::read()?;
     let counts = Arc::new(Counts::default());
-    let (outcomes, series, in_flight) = run(lasts, streams, counts.clone()).await?;
+    let Ran {
+        outcomes,
+        series,
+        in_flight,
+        recorded,
+    } = run(lasts, streams, is_observed, counts.clone()).await?;
     // What has ended may take a moment to be gone.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let left = Gauge::read()?;
@@ -92,6 +121,7 @@ async fn main() -> anyhow::Result<()> {
         at_rest,
         left,
         counts: &counts,
+        recorded,
     };
     write_line(&report.to_json().to_string())?;
     report.judge()
@@ -102,13 +132,25 @@ fn write_line(line: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")
 }
 
-/// Everything from the first socket to the last. How requests ended, what was
-/// measured meanwhile, and how many calls were still open at the upstreams.
+/// What came of it.
+struct Ran {
+    /// How requests ended.
+    outcomes: Outcomes,
+    /// What was measured meanwhile.
+    series: Series,
+    /// Calls that were still open at the upstreams.
+    in_flight: u64,
+    /// What the audit log holds, where there is one.
+    recorded: Option<Value>,
+}
+
+/// Everything from the first socket to the last.
 async fn run(
     lasts: Duration,
     streams: u64,
+    is_observed: bool,
     counts: Arc<Counts>,
-) -> anyhow::Result<(Outcomes, Series, u64)> {
+) -> anyhow::Result<Ran> {
     let mut upstreams = BTreeMap::new();
     for name in faults::UPSTREAMS {
         let config = UpstreamConfig::named(name)
@@ -116,14 +158,28 @@ async fn run(
             .with_behaviour(faults::healthy());
         upstreams.insert(name, Upstream::start(config).await?);
     }
-    let settings = settings(&upstreams).await?;
-    let router = settings.router(counts)?;
+    let folder = tempfile::tempdir()?;
+    let receiver = if is_observed {
+        Some(Receiver::start().await?)
+    } else {
+        None
+    };
+    let settings = settings(folder.path(), &upstreams, receiver.as_ref()).await?;
+    let watch = receiver.map(|receiver| Watch::new(&settings, receiver));
+    let watch = watch.transpose()?;
+    let watching = watch.iter().flat_map(|watch| watch.observers(&settings));
+    let observers: Vec<Arc<dyn Observer>> = watching.chain([counts.clone() as _]).collect();
+    let router = settings.router(Arc::new(observers))?;
     let limits = Limits {
         drain: DRAIN,
         ..Limits::default()
     };
-    let server = Server::bind(&settings.config().server, router.clone(), limits)?;
-    let url = format!("http://{}/v1/chat/completions", server.local_addr()).parse()?;
+    let mut server = Server::bind(&settings.config().server, router.clone(), limits)?;
+    if let Some(watch) = &watch {
+        server = watch.shown_by(server);
+    }
+    let (address, pusher) = (server.local_addr(), server.pusher());
+    let url = format!("http://{address}/v1/chat/completions").parse()?;
     let stop = CancellationToken::new();
     let mut gateway = JoinSet::new();
     gateway.spawn(server.run(stop.clone().cancelled_owned()));
@@ -131,15 +187,40 @@ async fn run(
     let began = Instant::now();
     let until = began + lasts;
     let callers = Callers::new(url, until);
-    let (outcomes, series, ()) = tokio::join!(
-        callers.run(streams),
+    let (outcomes, series, (), looked) = tokio::join!(
+        async {
+            if is_observed {
+                callers.run_at(streams).await
+            } else {
+                callers.run(streams).await
+            }
+        },
         gauge::watch(until),
         faults::turn(&upstreams, until),
+        async {
+            if is_observed {
+                Watch::look_on(address, &pusher, until).await
+            } else {
+                Ok(())
+            }
+        },
     );
+    looked?;
+    let mut recorded = None;
+    if let Some(watch) = &watch {
+        // Nothing is begun any more, and what was begun has ended.
+        router.shutdown().await;
+        counts.until_level().await?;
+        recorded = Some(watch.compare(address).await?);
+    }
     stop.cancel();
     while gateway.join_next().await.is_some() {}
     router.shutdown().await;
     drop(router);
+    let last = pusher.last_look().await;
+    if let Some(watch) = watch {
+        watch.end(last).await?;
+    }
     let mut in_flight = 0;
     for upstream in upstreams.into_values() {
         let idle = upstream.wait_until(|stats| stats.in_flight == 0);
@@ -147,25 +228,45 @@ async fn run(
         in_flight += upstream.stats().in_flight;
         upstream.stop().await;
     }
-    Ok((outcomes, series?, in_flight))
+    Ok(Ran {
+        outcomes,
+        series: series?,
+        in_flight,
+        recorded,
+    })
 }
 
-async fn settings(upstreams: &BTreeMap<&str, Upstream>) -> anyhow::Result<Settings> {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("evenkeel.toml");
+async fn settings(
+    folder: &Path,
+    upstreams: &BTreeMap<&str, Upstream>,
+    receiver: Option<&Receiver>,
+) -> anyhow::Result<Settings> {
+    let file = folder.join("evenkeel.toml");
     let providers = upstreams.iter().map(|(name, upstream)| {
         let url = upstream.base_url();
         format!("[providers.{name}]\ndialect = \"openai\"\nbase_url = \"{url}\"\n")
     });
-    let text: String = [SETTINGS.to_owned()].into_iter().chain(providers).collect();
+    let observed = receiver.map(|receiver| {
+        let endpoint = receiver.address;
+        format!("{AUDIT}[telemetry]\nendpoint = \"http://{endpoint}\"\n")
+    });
+    let tables = observed.into_iter().chain([SETTINGS.to_owned()]);
+    let text: String = tables.chain(providers).collect();
     tokio::fs::write(&file, text).await?;
     Ok(Settings::load(&file)?)
 }
+
+/// Files small enough that many are left for a new one, and the hash of what was said.
+const AUDIT: &str = "[audit]
+rotate_bytes = 4194304
+content_hmac_key = \"0123456789abcdef0123456789abcdef\"
+";
 
 /// Clocks and open times short enough that everything happens many times.
 const SETTINGS: &str = r#"
 [server]
 listen = "127.0.0.1:0"
+state_dir = "state"
 [limits]
 max_concurrency = 2000
 [breaker]
@@ -193,16 +294,22 @@ struct Report<'a> {
     at_rest: Gauge,
     left: Gauge,
     counts: &'a Counts,
+    recorded: Option<Value>,
 }
 
 impl Report<'_> {
     fn to_json(&self) -> serde_json::Value {
         let warm = self.series.around(WARM.min(self.lasts / 2));
         let end = self.series.last();
-        let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let load = if self.recorded.is_some() {
+            "requests_per_second"
+        } else {
+            "streams"
+        };
         json!({
             "minutes": self.lasts.as_secs() / 60,
-            "streams": self.streams,
+            load: self.streams,
             "requests": self.outcomes.asked,
             "answered": self.outcomes.answered,
             "error_events": self.outcomes.error_events,
@@ -215,9 +322,10 @@ impl Report<'_> {
             "calls": Counts::pair(&self.counts.calls),
             "attempts": Counts::pair(&self.counts.attempts),
             "upstream_calls_open": self.in_flight,
-            "moves": load(&self.counts.moves),
-            "breaker_transitions": load(&self.counts.breakers),
-            "hedges": load(&self.counts.hedges),
+            "moves": read(&self.counts.moves),
+            "breaker_transitions": read(&self.counts.breakers),
+            "hedges": read(&self.counts.hedges),
+            "audit": self.recorded,
         })
     }
 

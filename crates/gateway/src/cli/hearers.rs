@@ -100,6 +100,11 @@ impl Hearers {
         self.metrics.losses()
     }
 
+    /// The audit log, where one is written.
+    pub(super) fn audit(&self) -> Option<Arc<FileSink>> {
+        self.audit.clone()
+    }
+
     /// Writes and sends what can be without waiting long: the audit log as ever, telemetry
     /// within a second or two. `last` is how things are.
     pub(super) async fn end_at_once(self, last: Snapshot) {

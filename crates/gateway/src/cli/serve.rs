@@ -7,16 +7,18 @@ use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::Observer;
 use evenkeel_gateway::{HttpValidators, Limits, Server, Tickets, stale_scores};
-use evenkeel_router::Router;
+use evenkeel_otel_emit::audit::FileSink;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long calls may take to end whose connections were closed.
-const CUT: Duration = Duration::from_millis(200);
+/// How long calls may take to end that were cut by a second signal.
+const CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -52,7 +54,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut builder = settings
         .router_builder(observer.clone())?
         .http_validators(move |service| validators.validator(service));
-    let tickets = open_tickets(&settings, observer)?;
+    let tickets = open_tickets(&settings, observer, hearers.audit())?;
     if let Some(tickets) = &tickets {
         builder = builder.tickets(tickets.clone());
     }
@@ -79,6 +81,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let stop = CancellationToken::new();
+    let cut = server.cut();
     let twice = async {
         signals.next().await;
         tracing::info!(
@@ -88,11 +91,18 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         stop.cancel();
         signals.next().await;
     };
+    let mut serving = pin!(server.run(stop.cancelled()));
     tokio::select! {
-        () = server.run(stop.cancelled()) => {}
+        () = &mut serving => {}
         () = twice => {
             tracing::warn!(event = "stopped", "stopped before the calls in flight were finished");
-            cut(&router).await;
+            // What is cut has an end too, and what is told of it is written and sent.
+            cut.cancel();
+            let _ = timeout(CUT, async {
+                serving.await;
+                router.shutdown().await;
+            })
+            .await;
             hearers.end_at_once(pusher.last_look().await).await;
             return Ok(ExitCode::FAILURE);
         }
@@ -112,17 +122,6 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     hearers.end(last).await;
     tracing::info!(event = "stopped", "stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// Waits a moment for the calls of connections that were closed to end: what is told of
-/// them then is sent with the rest.
-async fn cut(router: &Router) {
-    let ended = async {
-        while router.state().roles.iter().any(|role| role.in_flight > 0) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    let _ = tokio::time::timeout(CUT, ended).await;
 }
 
 /// Says where it listens.
@@ -148,13 +147,17 @@ fn announce(server: &Server, roles: usize) {
 fn open_tickets(
     settings: &Settings,
     observer: Arc<dyn Observer>,
+    audit: Option<Arc<FileSink>>,
 ) -> anyhow::Result<Option<Arc<Tickets>>> {
     let Some(folder) = settings.state_dir() else {
         return Ok(None);
     };
     let config = settings.config();
     let tickets = Tickets::open(&folder, &config.tickets, &config.server.meta_key, observer)?;
-    Ok(Some(Arc::new(tickets)))
+    Ok(Some(Arc::new(match audit {
+        Some(audit) => tickets.with_audit(audit),
+        None => tickets,
+    })))
 }
 
 /// Ours, else the one that Rust programs have.

@@ -192,6 +192,9 @@ fn unusable(message: String) -> ApiError {
 }
 
 async fn change(app: &App, text: &str, wish: Wish) -> Result<Response<Body>, ApiError> {
+    if !app.admits_calls() {
+        return Err(ApiError::audit_unavailable());
+    }
     let action = match &wish {
         Wish::Retry => "retry_ticket",
         Wish::Drop => "drop_ticket",

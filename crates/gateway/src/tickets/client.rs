@@ -189,6 +189,9 @@ pub(crate) async fn delete(
 
 async fn drop_ticket(app: &App, id: &str, headers: &HeaderMap) -> Result<Record, ApiError> {
     let (tickets, id, caller) = asked(app, id, headers)?;
+    if !app.admits_calls() {
+        return Err(ApiError::audit_unavailable());
+    }
     let changed = tickets.change(id, Some(caller), Wish::Drop).await;
     match changed.map_err(|fault| failed(&fault))? {
         Changed::Done(record) => Ok(*record),

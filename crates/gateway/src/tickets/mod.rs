@@ -27,6 +27,7 @@ use evenkeel_core::{
     Accepted, ChatRequest, Event, EventKind, Observer, SystemClock, TicketError, TicketId,
     TicketState,
 };
+use evenkeel_otel_emit::audit::AuditSink;
 use evenkeel_roster::TicketsConfig;
 use rusqlite::params;
 use std::collections::BTreeMap;
@@ -57,6 +58,8 @@ pub struct Tickets {
     keep: Duration,
     webhook: Option<Webhook>,
     observer: Arc<dyn Observer>,
+    /// None where no audit log is written.
+    audit: Option<Arc<dyn AuditSink>>,
     /// Rung where a ticket may be due in another way than by time.
     bell: Notify,
     /// Rung where something is to be told.
@@ -94,9 +97,17 @@ impl Tickets {
             keep: config.keep,
             webhook,
             observer,
+            audit: None,
             bell: Notify::new(),
             outbox: Notify::new(),
         })
+    }
+
+    /// Gives out no tickets to be asked for while this log takes no calls: they stay due.
+    #[must_use]
+    pub fn with_audit(mut self, audit: Arc<dyn AuditSink>) -> Self {
+        self.audit = Some(audit);
+        self
     }
 
     /// Tells the webhook what it is to be told, and deletes what has been kept

@@ -15,6 +15,11 @@ use evenkeel_core::{
 use ring::rand::{SecureRandom, SystemRandom};
 use rusqlite::{named_params, params};
 use serde_json::Value;
+use std::time::Duration;
+
+/// When tickets are looked at again that may not be asked for, since their answers could not
+/// be recorded.
+const UNRECORDED: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl TicketStore for Tickets {
@@ -42,6 +47,12 @@ impl TicketStore for Tickets {
     }
 
     async fn claim(&self, role: &str, most: usize, wanted: Wanted) -> Result<Claimed, TicketError> {
+        if self.audit.as_ref().is_some_and(|log| !log.admits_calls()) {
+            return Ok(Claimed {
+                tickets: Vec::new(),
+                next: Some(UNRECORDED),
+            });
+        }
         let (role, now) = (role.to_owned(), self.timeline.now());
         let job = move |desk: &mut Desk| claim(desk, &role, most, wanted, now);
         Ok(self.database.run(job).await?)

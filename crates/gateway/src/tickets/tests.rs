@@ -7,12 +7,14 @@ use evenkeel_core::{
     CallContext, ChatRequest, ModelId, NoObserver, Ticket, TicketCause, TicketDraft, TicketError,
     TicketId, TicketOutcome, TicketState, TicketStore, Wanted,
 };
+use evenkeel_otel_emit::audit::{AuditSink, AuditStatus, Record};
 use evenkeel_roster::{Config, RoleConfig, RolePolicy, RungConfig, TicketsConfig, WebhookConfig};
 use evenkeel_router::Router;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn config(webhook: bool) -> TicketsConfig {
@@ -99,6 +101,41 @@ async fn posts(tickets: &Tickets) -> Vec<String> {
         Ok(rows.collect::<Result<Vec<String>, _>>()?)
     };
     tickets.database.run(job).await.unwrap()
+}
+
+/// A log that can be written, or not.
+#[derive(Debug, Default)]
+struct Log(AtomicBool);
+
+impl AuditSink for Log {
+    fn append(&self, _: Box<Record>) {}
+
+    fn status(&self) -> AuditStatus {
+        AuditStatus::default()
+    }
+
+    fn admits_calls(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn while_the_audit_log_takes_no_calls_no_ticket_is_given_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Arc::new(Log::default());
+    let tickets = open(folder.path()).unwrap().with_audit(log.clone());
+    let kept = tickets.accept(draft("a")).await.unwrap();
+    for wanted in [Wanted::Due, Wanted::Expired] {
+        let claimed = tickets.claim("planner", 100, wanted).await.unwrap();
+        assert!(claimed.tickets.is_empty());
+        assert_eq!(
+            claimed.next,
+            Some(Duration::from_secs(1)),
+            "looked at again"
+        );
+    }
+    log.0.store(true, Ordering::Relaxed);
+    assert_eq!(claimed(&tickets).await, [kept.ticket]);
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod eol;
 mod failures;
 mod gateway;
 mod heartbeats;
+mod log_words;
 mod metrics;
 mod outcomes;
 mod passes;

@@ -4,9 +4,11 @@
 use crate::gateway::{chat, question, upstream};
 use crate::wire::{self, Reply};
 use evenkeel_chaos::{Behaviour, Fault, Upstream};
+use evenkeel_otel_emit::audit::audit_files;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -16,7 +18,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// In prompt, answer, keys and the provider's own words of an error.
+/// In prompt, system text, tools and their arguments, answer, keys and the provider's own
+/// words of an error.
 pub(crate) const CANARY: &str = "canary7f3a";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const LONG: Duration = Duration::from_secs(60);
@@ -69,7 +72,7 @@ pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
     log: JoinSet<String>,
-    _folder: TempDir,
+    folder: Arc<TempDir>,
     pub(crate) upstreams: [Upstream; 2],
 }
 
@@ -84,10 +87,12 @@ impl Serving {
         let overloaded = Behaviour::failing(Fault::Status {
             status: 503,
             code: None,
-            message: format!("no capacity for {CANARY}"),
+            message: format!("no capacity for {CANARY}, whose key is sk-{CANARY}"),
             retry_after: None,
         });
-        let answering = Behaviour::default().with_text(format!("hello {CANARY}"));
+        let answering = Behaviour::default()
+            .with_text(format!("hello {CANARY}"))
+            .with_calls(1);
         [overloaded, answering]
     }
 
@@ -108,6 +113,9 @@ impl Serving {
             [server]
             listen = "127.0.0.1:0"
             client_keys = ["evk-{CANARY}"]
+            state_dir = "state"
+            [audit]
+            content_hmac_key = "hmac-{CANARY}-0123456789abcdef0123"
             [telemetry]
             endpoint = "http://{collector}"
             headers = {{ authorization = "Bearer otlp-secret" }}
@@ -174,19 +182,50 @@ impl Serving {
             child,
             address,
             log,
-            _folder: folder,
+            folder: Arc::new(folder),
             upstreams,
         }
     }
 
     pub(crate) async fn ask(&self, stream: bool) -> Reply {
-        let body = question(&json!({
+        self.send(&json!({
             "stream": stream,
             "messages": [
                 { "role": "system", "content": format!("obey {CANARY}") },
                 { "role": "user", "content": format!("I am {CANARY}") },
             ],
-        }));
+        }))
+        .await
+    }
+
+    /// Asks for a call of a tool, after one that was made before.
+    async fn ask_tool(&self, stream: bool) -> Reply {
+        let arguments = json!({ "who": format!("asked {CANARY}") }).to_string();
+        let who = json!({ "type": "string", "const": format!("called {CANARY}") });
+        let parameters =
+            json!({ "type": "object", "properties": { "who": who }, "required": ["who"] });
+        self.send(&json!({
+            "stream": stream,
+            "messages": [
+                { "role": "user", "content": "find me" },
+                { "role": "assistant", "tool_calls": [{
+                    "id": "call_1", "type": "function",
+                    "function": { "name": "find", "arguments": arguments },
+                }] },
+                { "role": "tool", "tool_call_id": "call_1", "content": format!("found {CANARY}") },
+                { "role": "user", "content": "again" },
+            ],
+            "tools": [{ "type": "function", "function": {
+                "name": "find",
+                "description": format!("finds {CANARY}"),
+                "parameters": parameters,
+            } }],
+        }))
+        .await
+    }
+
+    async fn send(&self, fields: &Value) -> Reply {
+        let body = question(fields);
         let key = format!("Bearer evk-{CANARY}");
         let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
         let headers = [("authorization", &*key), ("traceparent", &*parent)];
@@ -225,6 +264,13 @@ impl Serving {
     }
 }
 
+/// The audit log of a gateway that has ended.
+fn recorded(folder: &TempDir) -> String {
+    let files = audit_files(&folder.path().join("state/audit")).unwrap();
+    let texts = files.iter().map(std::fs::read_to_string);
+    texts.map(Result::unwrap).collect()
+}
+
 /// Everything that came to a collector, as text.
 pub(crate) fn all(received: &mut UnboundedReceiver<Vec<u8>>) -> String {
     let mut text = String::new();
@@ -241,6 +287,10 @@ async fn nothing_of_what_was_said_leaves_by_any_way_and_every_line_names_its_tra
     let (collector, mut received) = collector(&mut tasks).await;
     let serving = Serving::start(collector, &[]).await;
     for stream in [false, true] {
+        let called = serving.ask_tool(stream).await;
+        assert_eq!(called.status, 200, "{}", called.body);
+        // A stream gives it in pieces.
+        assert!(stream || called.body.contains(&format!("called {CANARY}")));
         let reply = serving.ask(stream).await;
         assert_eq!(reply.status, 200, "{}", reply.body);
         assert!(reply.body.contains(CANARY), "the caller gets it");
@@ -255,8 +305,13 @@ async fn nothing_of_what_was_said_leaves_by_any_way_and_every_line_names_its_tra
         );
     }
     let metrics = serving.metrics().await;
+    let folder = serving.folder.clone();
     let log = serving.end().await;
+    let audit = recorded(&folder);
     let sent = all(&mut received);
+    let answers = audit.matches("\"content_hmac\":\"hmac-sha256:").count();
+    assert_eq!(answers, 4, "{audit}");
+    assert!(!audit.contains(CANARY), "{audit}");
     for told in [
         "POST /v1/chat/completions",
         "evenkeel.request",
@@ -290,18 +345,24 @@ async fn by_opt_in_content_is_in_traces_and_still_no_key_nor_a_providers_words()
     let capture = [("EVENKEEL_CAPTURE_CONTENT", "span")];
     let serving = Serving::start(collector, &capture).await;
     assert_eq!(serving.ask(false).await.status, 200);
+    assert_eq!(serving.ask_tool(true).await.status, 200);
+    let metrics = serving.metrics().await;
+    let folder = serving.folder.clone();
     let log = serving.end().await;
+    let audit = recorded(&folder);
     let sent = all(&mut received);
-    for kept in ["I am ", "obey ", "hello "] {
+    for kept in [
+        "I am ", "obey ", "hello ", "asked ", "found ", "finds ", "called ",
+    ] {
         assert!(
             sent.contains(&format!("{kept}{CANARY}")),
             "{kept} was not sent"
         );
     }
-    for secret in ["sk-", "evk-", "no capacity for "] {
+    for secret in ["sk-", "evk-", "hmac-", "no capacity for "] {
         assert!(!sent.contains(&format!("{secret}{CANARY}")), "{secret}");
     }
-    assert!(!log.contains(CANARY));
+    assert!(!log.contains(CANARY) && !metrics.contains(CANARY) && !audit.contains(CANARY));
     assert!(log.contains("content_captured"), "it is told at the start");
 }
 

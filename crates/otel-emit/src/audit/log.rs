@@ -1,22 +1,25 @@
 //! From events to records.
 
 use super::calls::{Calls, OpenCall};
-use super::chain::Hash;
+use super::content::ContentKey;
+use super::excerpt::{
+    attempts, ids, model, operator_action, pair, provider, put_call, put_role, put_span, request,
+    stamped, target_id, ticket_state, usage, window,
+};
 use super::id::{AuditId, Text64, Text128};
 use super::kind::RecordKind;
 use super::record::{
-    AuditAttempt, AuditBreaker, AuditDegradation, AuditDrill, AuditHedge, AuditLatency, AuditModel,
-    AuditOperator, AuditPolicy, AuditQuality, AuditTicket, AuditUsage, Record,
+    AuditBreaker, AuditDegradation, AuditDrill, AuditHedge, AuditLatency, AuditModel,
+    AuditOperator, AuditPolicy, AuditQuality, AuditTicket, Record,
 };
 use super::sink::AuditSink;
 use super::time::{ExactMs, WallTime, WholeMs};
 use crate::reason::told;
 use evenkeel_core::{
-    AttemptOutcome, AttemptRecord, CallId, Class, Clock, Event, EventKind, HedgeResult, Latency,
-    Meta, ModelId, Observer, PolicyStamp, Route, SystemClock, TicketState, TraceContext, Trail,
+    CallId, Class, Clock, Event, EventKind, HedgeResult, Meta, Observer, PolicyStamp, Route,
+    SystemClock,
 };
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 /// Makes a record of each event that is to be kept, and gives it to a sink.
 ///
@@ -29,6 +32,8 @@ pub struct AuditLog {
     traces: Option<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     calls: Calls,
+    /// None: what was said is not asked for.
+    content_key: Option<ContentKey>,
     /// The configuration in force, for what no call decides.
     policy: RwLock<AuditPolicy>,
 }
@@ -42,6 +47,7 @@ impl AuditLog {
             traces: None,
             clock: Arc::new(SystemClock),
             calls: Calls::default(),
+            content_key: None,
             policy: RwLock::new(stamped(policy)),
         }
     }
@@ -58,6 +64,14 @@ impl AuditLog {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Puts a keyed hash of request and answer into each answer's record, and asks the
+    /// router for both. It is computed where the call ends: some 10 µs, and 3 µs per KiB.
+    #[must_use]
+    pub fn with_content_key(mut self, key: ContentKey) -> Self {
+        self.content_key = Some(key);
         self
     }
 
@@ -117,6 +131,7 @@ impl AuditLog {
             depth,
             duration,
             trail,
+            content,
             trace,
         } = ended
         else {
@@ -162,6 +177,8 @@ impl AuditLog {
             ..AuditLatency::default()
         });
         record.usage = usage(trail);
+        let key = self.content_key.as_ref().zip(content.as_ref());
+        record.content_hmac = key.and_then(|(key, exchange)| key.hash(exchange));
         record.degradation = Some(AuditDegradation {
             depth: Some(u64::from(*depth)),
             fallback_depth: meta.as_ref().map(|meta: &Meta| meta.rung as u64),
@@ -454,170 +471,8 @@ impl Observer for AuditLog {
             _ => {}
         }
     }
-}
 
-/// Of a configuration that was made in code: the hash of no files.
-fn stamped(stamp: Option<&PolicyStamp>) -> AuditPolicy {
-    let hash = stamp.and_then(|stamp| stamp.sha256.parse().ok());
-    let version = stamp.and_then(|stamp| stamp.version.as_deref());
-    AuditPolicy::new(version, hash.unwrap_or_else(|| Hash::of(b"")))
-}
-
-/// A call without an id of its caller's is known by its own.
-fn request(id: Option<&Arc<str>>, call: Option<CallId>) -> Text64 {
-    match (id, call) {
-        (Some(id), _) => Text64::shared(id),
-        (None, Some(call)) => Text64::new(&format!("call-{call}")),
-        (None, None) => Text64::new("call"),
-    }
-}
-
-fn put_call(
-    record: &mut Record,
-    request_id: Option<&Arc<str>>,
-    call: Option<CallId>,
-    role: &Arc<str>,
-    task: Option<&Arc<str>>,
-) {
-    record.request_id = Some(request(request_id, call));
-    put_role(record, role, task);
-}
-
-fn put_role(record: &mut Record, role: &Arc<str>, task: Option<&Arc<str>>) {
-    record.role = AuditId::shared(role);
-    record.task_type = task.and_then(AuditId::shared);
-}
-
-/// Trace and span of a context: `00-TRACE-SPAN-FLAGS`.
-fn ids(context: &TraceContext) -> Option<(&str, &str)> {
-    let mut parts = context.traceparent.split('-').skip(1);
-    let mut hex = |length| {
-        let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let part = parts.next()?;
-        (part.len() == length && part.bytes().all(is_hex)).then_some(part)
-    };
-    Some((hex(32)?, hex(16)?))
-}
-
-fn put_span(record: &mut Record, context: &TraceContext) {
-    if let Some((trace, span)) = ids(context) {
-        record.trace_id = Some(trace.into());
-        record.span_id = Some(span.into());
-    }
-}
-
-fn model(id: &ModelId) -> Option<AuditId> {
-    AuditId::new(id.as_str())
-}
-
-fn provider(of: &ModelId) -> Option<AuditId> {
-    AuditId::new(of.provider())
-}
-
-fn pair(primary: &ModelId, fallback: &ModelId) -> AuditModel {
-    AuditModel {
-        primary: model(primary),
-        fallback: model(fallback),
-        ..AuditModel::default()
-    }
-}
-
-fn window(latency: &Latency) -> AuditLatency {
-    // Where there is no sample yet both are 0, and `samples` says so.
-    let exact = |value: Option<Duration>| Some(ExactMs(value.unwrap_or_default()));
-    AuditLatency {
-        p95_ms: exact(latency.p95),
-        p99_ms: exact(latency.p99),
-        slo_p95_ms: Some(ExactMs(latency.slo_p95)),
-        slo_p99_ms: Some(ExactMs(latency.slo_p99)),
-        samples: Some(latency.samples),
-        measure: Some(latency.measure),
-        ..AuditLatency::default()
-    }
-}
-
-/// What was tried, of a call that took so long.
-fn attempts(trail: &Trail, duration: Duration) -> Vec<AuditAttempt> {
-    let attempts = trail.attempts();
-    attempts
-        .filter_map(|record| attempt(record, duration))
-        .collect()
-}
-
-fn attempt(record: &AttemptRecord, duration: Duration) -> Option<AuditAttempt> {
-    let (outcome, failure) = match &record.outcome {
-        AttemptOutcome::Won => ("ok", None),
-        AttemptOutcome::Cancelled => ("cancelled", None),
-        AttemptOutcome::Failed(failure) if failure.class == Class::Semantic => {
-            ("rejected_quality", Some(failure))
-        }
-        AttemptOutcome::Failed(failure) => ("error", Some(failure)),
-        // One that still runs is kept to be measured, and gives no answer any more.
-        _ => ("abandoned", None),
-    };
-    let ended = record.ended.unwrap_or(duration);
-    let status = failure.and_then(|failure| failure.status);
-    Some(AuditAttempt {
-        provider: provider(&record.model)?,
-        model: model(&record.model)?,
-        start_ms: WholeMs(record.started),
-        duration_ms: WholeMs(ended.saturating_sub(record.started)),
-        ttft_ms: record
-            .first_token
-            .map(|at| WholeMs(at.saturating_sub(record.started))),
-        outcome,
-        error_type: failure.map(|failure| failure.class.as_str()),
-        http_status: status.filter(|status| (100..600).contains(status)),
-    })
-}
-
-/// Tokens of the attempt that answered, and what the others cost beside it.
-fn usage(trail: &Trail) -> Option<AuditUsage> {
-    let mut all = AuditUsage::default();
-    for record in trail.attempts() {
-        let Some(usage) = record.usage else {
-            continue;
-        };
-        if matches!(record.outcome, AttemptOutcome::Won) {
-            all.input_tokens = Some(usage.input);
-            all.output_tokens = Some(usage.output);
-        } else {
-            *all.wasted_output_tokens.get_or_insert(0) += usage.output;
-        }
-    }
-    (all != AuditUsage::default()).then_some(all)
-}
-
-/// The schema's word for what an operator did.
-fn operator_action(action: &str) -> &'static str {
-    match action {
-        "force" => "force_rung",
-        "force_open" => "open_breaker",
-        // Disabled, it lets every call pass.
-        "disable" | "reset" => "close_breaker",
-        "start_drill" | "end_drill" => "drill",
-        "reload" => "reload",
-        "retry_ticket" | "drop_ticket" | "answer_ticket" => "ticket",
-        // Of a role that was forced, or of a model that was set aside.
-        _ => "release",
-    }
-}
-
-/// `planner to rung 1` is the role's first rung, `kill_switch of a/b` the drill's model.
-fn target_id(target: &str) -> String {
-    [(" to rung ", ":"), (" of ", ":"), (" for ", ":")]
-        .iter()
-        .fold(target.to_owned(), |text, (words, sign)| {
-            text.replace(words, sign)
-        })
-}
-
-fn ticket_state(state: TicketState) -> &'static str {
-    match state {
-        TicketState::Queued => "queued",
-        TicketState::Escalated => "escalated",
-        TicketState::Answered => "answered",
-        // Given up by the gateway or taken back: nobody answers it any more.
-        TicketState::Failed | TicketState::Dropped => "dropped",
+    fn wants_content(&self) -> bool {
+        self.content_key.is_some()
     }
 }

@@ -2,6 +2,8 @@
 
 mod calls;
 mod chain;
+mod content;
+mod excerpt;
 mod id;
 mod kind;
 mod lines;
@@ -16,6 +18,7 @@ mod verify;
 mod file;
 
 pub use self::chain::{Chain, Hash, InvalidHash, Sealed};
+pub use self::content::ContentKey;
 pub use self::file::{AuditError, FileSink, FileSinkConfig, OnFailure, SyncPolicy, audit_files};
 pub use self::id::{AuditId, Text64, Text128};
 pub use self::kind::{KindCounts, RecordKind};

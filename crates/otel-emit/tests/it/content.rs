@@ -1,33 +1,65 @@
 //! What was said is nowhere, unless somebody has decided that it is to be kept.
 
 use crate::world::{Plan, ROLE, World, context, steady};
-use evenkeel_core::{ChatRequest, Message, Role};
+use evenkeel_chaos::Behaviour;
+use evenkeel_core::{ChatRequest, Extra, Message, Part, Role, Tool, ToolCall, ToolResult};
 use evenkeel_otel_emit::{Capture, CaptureContent};
 use futures_util::StreamExt;
 use std::sync::Arc;
 
 const CANARY: &str = "canary-7f3a";
 
+/// With the canary in whatever a request has; its answer is to call the tool.
 fn request() -> ChatRequest {
     let mut request = ChatRequest::user(format!("my name is {CANARY}"));
     let system = Message::text(Role::System, format!("obey {CANARY}"));
     request.messages.insert(0, system);
+    let call = ToolCall {
+        id: "c1".into(),
+        name: "find".into(),
+        arguments: format!("{{\"who\":\"{CANARY}\"}}"),
+        ..ToolCall::default()
+    };
+    let result = ToolResult {
+        call_id: "c1".into(),
+        parts: vec![Part::Text(CANARY.into())],
+        is_error: false,
+    };
+    for (role, part) in [
+        (Role::Assistant, Part::ToolCall(call)),
+        (Role::Tool, Part::ToolResult(result)),
+    ] {
+        let mut message = Message::text(role, "");
+        message.parts = vec![part];
+        request.messages.push(message);
+    }
+    request.messages.push(Message::text(Role::User, CANARY));
+    let who = serde_json::json!({ "type": "string", "const": CANARY });
+    request.tools.push(Tool {
+        name: "find".into(),
+        description: Some(format!("finds {CANARY}")),
+        parameters: Some(serde_json::json!({
+            "type": "object", "properties": { "who": who }, "required": ["who"],
+        })),
+        strict: None,
+        extra: Extra::default(),
+    });
     request
+}
+
+/// Calls the tool of a request.
+fn calling() -> Behaviour {
+    steady(100).with_calls(1)
 }
 
 async fn asked(plan: Plan) -> World {
     let world = plan.build();
-    world
-        .router
-        .complete(ROLE, request(), context())
-        .await
-        .unwrap();
-    let stream = world
-        .router
-        .stream(ROLE, request(), context())
-        .await
-        .unwrap();
-    stream.count().await;
+    let answer = world.router.complete(ROLE, request(), context());
+    let called = answer.await.unwrap().response;
+    let said = called.tool_calls().next().unwrap().arguments.as_str();
+    assert!(said.contains(CANARY), "the caller gets it: {said}");
+    let stream = world.router.stream(ROLE, request(), context());
+    assert!(stream.await.unwrap().count().await > 2);
     world
 }
 
@@ -54,7 +86,7 @@ fn leaks(world: &World) -> Vec<String> {
 // Conformance 8, the traces' part.
 #[tokio::test(start_paused = true)]
 async fn nothing_of_what_was_said_is_on_a_span() {
-    let world = asked(Plan::new(vec![steady(100)])).await;
+    let world = asked(Plan::new(vec![calling()])).await;
     assert!(world.ended().len() >= 4);
     assert_eq!(leaks(&world), Vec::<String>::new());
     let all = format!("{:?}", world.ended());
@@ -67,17 +99,22 @@ async fn by_opt_in_it_is_in_the_four_attributes_and_nowhere_else() {
         content: CaptureContent::Span,
         redaction: None,
     };
-    let world = asked(Plan::new(vec![steady(100)]).capture(capture)).await;
+    let world = asked(Plan::new(vec![calling()]).capture(capture)).await;
     assert_eq!(
         leaks(&world),
-        ["gen_ai.input.messages", "gen_ai.system_instructions"]
+        [
+            "gen_ai.input.messages",
+            "gen_ai.output.messages",
+            "gen_ai.system_instructions",
+            "gen_ai.tool.definitions",
+        ]
     );
     let answered = world.named("chat m");
     for attempt in &answered {
         let said = crate::world::text(attempt, "gen_ai.output.messages").unwrap();
         let read: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!(read[0]["role"], "assistant");
-        assert_eq!(read[0]["finish_reason"], "stop");
+        assert_eq!(read[0]["finish_reason"], "tool_calls");
     }
 }
 
@@ -87,7 +124,7 @@ async fn a_redaction_has_the_last_word() {
         content: CaptureContent::Span,
         redaction: Some(Arc::new(|text: &str| text.replace(CANARY, "[name]"))),
     };
-    let world = asked(Plan::new(vec![steady(100)]).capture(capture)).await;
+    let world = asked(Plan::new(vec![calling()]).capture(capture)).await;
     assert_eq!(leaks(&world), Vec::<String>::new());
     let said = crate::world::text(&world.named("chat m")[0], "gen_ai.input.messages");
     assert!(said.unwrap().contains("my name is [name]"));

@@ -17,4 +17,5 @@ mod propagation;
 mod records;
 mod spans;
 mod story;
+mod suite;
 mod world;

@@ -151,6 +151,7 @@ impl Sending {
             depth: 0,
             duration: Duration::ZERO,
             trail: Arc::new(Trail::default()),
+            content: None,
             trace: None,
         }));
     }

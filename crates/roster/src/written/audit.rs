@@ -1,6 +1,7 @@
 //! `[audit]`.
 
 use super::access::read_path;
+use super::read_secret;
 use crate::audit::{AuditConfig, Fsync, OnAuditFailure};
 use evenkeel_document::{TableReader, assign};
 
@@ -23,6 +24,7 @@ pub(super) fn read_audit(table: &mut TableReader<'_, '_>) -> AuditConfig {
         ("closed", OnAuditFailure::Closed),
     ];
     assign(&mut audit.on_failure, table.word("on_failure", &on_failure));
+    audit.content_hmac_key = read_secret(table, "content_hmac_key");
     for fault in audit.faults() {
         let at = table.place(fault.key);
         table.findings.error(&at, fault.message, None);

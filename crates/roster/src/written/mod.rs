@@ -20,6 +20,8 @@ mod validators;
 
 use std::collections::BTreeMap;
 
+use secrecy::SecretString;
+
 pub(crate) use self::policy::WrittenPolicy;
 pub(crate) use self::preset::Preset;
 pub use self::preset::preset_servers;
@@ -270,6 +272,14 @@ fn check_name(what: &str, name: &str, at: &Place, findings: &mut Findings) {
         let how = "use letters, digits and signs without spaces and without `/`".to_owned();
         findings.error(at, message, Some(how));
     }
+}
+
+/// A secret of visible ASCII, if `key` is there.
+fn read_secret(table: &mut TableReader<'_, '_>, key: &'static str) -> Option<SecretString> {
+    let secret = table.text(key)?;
+    let at = table.place(key);
+    let fits = check_key(secret, table.variables(key), &at, table.findings);
+    fits.then(|| SecretString::from(secret))
 }
 
 /// Whether `key` can go into an HTTP header; if not, says so without showing it.

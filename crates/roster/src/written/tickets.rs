@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Uri;
 use secrecy::SecretString;
 
-use super::check_key;
+use super::read_secret;
 use crate::tickets::{TicketsConfig, WebhookConfig};
 use evenkeel_document::{TableReader, assign};
 
@@ -26,7 +26,7 @@ pub(super) fn read_tickets(table: &mut TableReader<'_, '_>) -> TicketsConfig {
 /// `webhook_url` and what belongs to it.
 pub(super) fn read_webhook(table: &mut TableReader<'_, '_>) -> Option<WebhookConfig> {
     let timeout = table.ms("webhook_timeout_ms").unwrap_or(TIMEOUT);
-    let secret = read_secret(table);
+    let secret = read_secret(table, "webhook_secret");
     let url = table.text("webhook_url")?;
     if let Err(message) = checked_post_url(url, "posts are signed with webhook_secret") {
         let how = "write e.g. `https://ops.acme.test/hooks/evenkeel`".to_owned();
@@ -45,18 +45,6 @@ pub(super) fn read_webhook(table: &mut TableReader<'_, '_>) -> Option<WebhookCon
         secret: secret?,
         timeout,
     })
-}
-
-fn read_secret(table: &mut TableReader<'_, '_>) -> Option<SecretString> {
-    let secret = table.text("webhook_secret")?;
-    let at = table.place("webhook_secret");
-    let fits = check_key(
-        secret,
-        table.variables("webhook_secret"),
-        &at,
-        table.findings,
-    );
-    fits.then(|| SecretString::from(secret))
 }
 
 /// What is wrong with an address that is posted to, which may hold a token and

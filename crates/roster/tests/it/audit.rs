@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_roster::{AuditConfig, Config, Fsync, OnAuditFailure};
+use secrecy::ExposeSecret;
 
 use crate::folder::load_text;
 
@@ -41,6 +42,7 @@ fn a_table_alone_turns_it_on_with_the_defaults() {
     assert_eq!(audit.fsync_interval, Duration::from_secs(1));
     assert_eq!(audit.on_failure, OnAuditFailure::Open);
     assert!(audit.chain);
+    assert!(audit.content_hmac_key.is_none());
 }
 
 #[test]
@@ -54,7 +56,8 @@ keep_files = 1
 fsync = 'always'
 fsync_interval_ms = 5
 chain = false
-on_failure = 'closed'",
+on_failure = 'closed'
+content_hmac_key = '0123456789abcdef0123456789abcdef'",
     );
     let audit = audit.audit.unwrap();
     assert_eq!(audit.path.to_str(), Some("who"));
@@ -64,4 +67,23 @@ on_failure = 'closed'",
     assert_eq!(audit.fsync_interval, Duration::from_millis(5));
     assert_eq!(audit.on_failure, OnAuditFailure::Closed);
     assert!(!audit.chain);
+    let key = audit.content_hmac_key.as_ref().unwrap();
+    assert_eq!(key.expose_secret(), "0123456789abcdef0123456789abcdef");
+}
+
+#[test]
+fn a_key_is_compared_and_not_shown() {
+    let with = |key: &str| {
+        let text = format!("[audit]\ncontent_hmac_key = '{key}'");
+        config(&text).audit.unwrap()
+    };
+    let (one, other) = (
+        "a-key-of-32-characters-and-more-1",
+        "a-key-of-32-characters-and-more-2",
+    );
+    assert_eq!(with(one), with(one));
+    assert_ne!(with(one), with(other));
+    assert_ne!(with(one), AuditConfig::default());
+    let shown = format!("{:?}", with(one));
+    assert!(!shown.contains(one), "{shown}");
 }

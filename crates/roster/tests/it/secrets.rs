@@ -17,6 +17,8 @@ fn a_key_in_the_wrong_place_or_form_is_not_shown() {
         "[server]\nmax_body_bytes = 'sk-very-secret'",
         "[tickets]\nwebhook_secret = ['sk-very-secret']",
         "[tickets]\nwebhook_url = 'x://h/sk-very-secret'",
+        "[audit]\ncontent_hmac_key = 'sk-very-secret'",
+        "[audit]\ncontent_hmac_key = 'sk-very-secret of 32 characters and more'",
         "[server.admin]\ntoken = ['sk-very-secret']",
         "[server.admin]\ntoken = 'sk-very-secret\t'",
     ] {
@@ -40,9 +42,12 @@ fn a_key_in_the_wrong_place_or_form_is_not_shown() {
 fn debug_output_of_files_and_configurations_masks_keys() {
     let text = "=== evenkeel.toml
 [server]
+state_dir = 'state'
 client_keys = ['sk-very-secret']
 [server.admin]
 token = 'sk-very-secret'
+[audit]
+content_hmac_key = 'sk-very-secret-of-32-characters-and-more'
 [tickets]
 webhook_url = 'https://h/sk-very-secret'
 webhook_secret = 'sk-very-secret'

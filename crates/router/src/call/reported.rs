@@ -2,7 +2,7 @@
 
 use super::Call;
 use evenkeel_core::{
-    Asked, AttemptKind, ChatResponse, Class, EventKind, Finish, Meta, Route, Trail,
+    Asked, AttemptKind, ChatResponse, Class, EventKind, Exchange, Finish, Meta, Route, Trail,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -67,7 +67,7 @@ impl Call {
     }
 
     /// Tells how the call ended.
-    pub(super) fn tell_end(&self, end: End, trail: Arc<Trail>, now: Instant) {
+    pub(super) fn tell_end(&mut self, end: End, trail: Arc<Trail>, now: Instant) {
         let End {
             outcome,
             meta,
@@ -79,6 +79,7 @@ impl Call {
             None if outcome == "cancelled" => (Route::None, Some(Class::Cancelled.as_str())),
             None => (Route::None, error),
         };
+        let exchange = self.exchange();
         let answering = self.answering.map(|index| &self.attempts[index]);
         let variant = answering.and_then(|attempt| attempt.tailored.variant.as_deref());
         let is_degraded = meta.as_ref().is_some_and(|meta| meta.degraded);
@@ -107,9 +108,18 @@ impl Call {
                     .saturating_add(u8::from(is_degraded)),
                 duration: self.since(now),
                 trail,
+                content: exchange,
                 trace: self.trace.clone(),
             },
         );
+    }
+
+    /// What the call was about, for observers that want content.
+    fn exchange(&mut self) -> Option<Exchange> {
+        self.role.around.wants_content.then(|| Exchange {
+            request: self.request.clone(),
+            answer: self.delivered.whole(),
+        })
     }
 
     /// What a stream says of itself before its content.
@@ -132,6 +142,12 @@ impl Call {
         if self.role.around.wants_content {
             self.attempts[index].content = Some(Arc::new(answer.clone()));
         }
+    }
+
+    /// The caller is given the whole answer of an attempt as it was said.
+    pub(crate) fn gives(&mut self, index: usize) {
+        let said = &self.attempts[index].content;
+        self.delivered.give(said.clone());
     }
 
     /// Whether a committed stream is to be added up.

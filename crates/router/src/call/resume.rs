@@ -5,8 +5,8 @@ use super::{Call, Step};
 use crate::amount::Amount;
 use crate::joint::Joint;
 use evenkeel_core::{
-    AttemptKind, ChatRequest, Effort, EventKind, Failure, Message, Meta, Output, Part, Phase,
-    Reasoning, Refusal, Role, StreamEvent, TrailStep, Usage,
+    Accumulator, AttemptKind, ChatRequest, ChatResponse, Effort, EventKind, Failure, Message, Meta,
+    Output, Part, Phase, Reasoning, Refusal, Role, StreamEvent, TrailStep, Usage,
 };
 use evenkeel_roster::OnStreamBreak;
 use std::collections::VecDeque;
@@ -28,6 +28,23 @@ pub(super) struct Delivered {
     any_prefills: bool,
     /// Whether the rung that stalled was asked to go on itself.
     in_place: bool,
+    /// All of it, where an observer wants content.
+    sum: Option<Box<Accumulator>>,
+    /// A whole answer that was given at once, likewise.
+    whole: Option<Arc<ChatResponse>>,
+}
+
+impl Delivered {
+    /// A whole answer is given at once.
+    pub(super) fn give(&mut self, answer: Option<Arc<ChatResponse>>) {
+        self.whole = answer;
+    }
+
+    /// The whole answer that the caller has, if it has one and an observer wants content.
+    pub(super) fn whole(&mut self) -> Option<Arc<ChatResponse>> {
+        let summed = || self.sum.take()?.finish().ok().map(Arc::new);
+        self.whole.take().or_else(summed)
+    }
 }
 
 /// An attempt that goes on with a broken stream.
@@ -58,6 +75,8 @@ impl Call {
             && self.request.output == Output::Text
             && self.replayable;
         self.delivered.text = resumes.then(String::new);
+        let is_told = self.role.around.wants_content;
+        self.delivered.sum = is_told.then(Box::default);
         let rungs = &self.role.rungs;
         self.delivered.any_prefills = !reasons(self.request.reasoning)
             && rungs.iter().any(|r| r.model.config.prefill == Some(true));
@@ -122,6 +141,9 @@ impl Call {
     fn note(&mut self, event: &StreamEvent) {
         use evenkeel_core::Delta;
         let delivered = &mut self.delivered;
+        if let Some(sum) = &mut delivered.sum {
+            sum.push(event);
+        }
         match event {
             StreamEvent::Delta(Delta::Text(text)) => {
                 delivered.amount.add(event);

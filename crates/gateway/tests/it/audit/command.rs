@@ -37,7 +37,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn text(path: &Path) -> &str {
+fn text_of(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
@@ -47,7 +47,7 @@ async fn verify_ends_with_0_1_or_2() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.ends_with("10 records in 1 files: sound\n"), "{said}");
     let folder = folder();
-    let (code, said, _) = audit(&["verify", text(folder.path()), "--json"]).await;
+    let (code, said, _) = audit(&["verify", text_of(folder.path()), "--json"]).await;
     assert_eq!(code, Some(0));
     let verdict: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(verdict["sound"], true);
@@ -59,23 +59,23 @@ async fn verify_ends_with_0_1_or_2() {
     let last = format!("9:{}", verdict["last"]["hash"].as_str().unwrap());
 
     std::fs::remove_file(folder.path().join("audit-000000000004.jsonl")).unwrap();
-    let (code, said, _) = audit(&["verify", text(folder.path())]).await;
+    let (code, said, _) = audit(&["verify", text_of(folder.path())]).await;
     assert_eq!(code, Some(1));
     assert!(said.contains("records 4 to 7 are missing"), "{said}");
     let late = folder.path().join("audit-000000000008.jsonl");
-    let (code, said, _) = audit(&["verify", text(&late), "--checkpoint", &last]).await;
+    let (code, said, _) = audit(&["verify", text_of(&late), "--checkpoint", &last]).await;
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("begins with record 8"), "{said}");
     let early = folder.path().join("audit-000000000000.jsonl");
-    let (code, said, _) = audit(&["verify", text(&early), "--checkpoint", &last]).await;
+    let (code, said, _) = audit(&["verify", text_of(&early), "--checkpoint", &last]).await;
     assert_eq!(code, Some(1));
     assert!(said.contains("cut short"), "{said}");
 
     let empty = tempfile::tempdir().unwrap();
     for args in [
         &["verify", "/nowhere/at/all"][..],
-        &["verify", text(empty.path())],
-        &["verify", "--config", text(empty.path())],
+        &["verify", text_of(empty.path())],
+        &["verify", "--config", text_of(empty.path())],
         &["verify"],
         &["verify", EXAMPLE, "--checkpoint", "9"],
     ] {
@@ -85,10 +85,35 @@ async fn verify_ends_with_0_1_or_2() {
     }
 }
 
+/// What kill -9 may leave, and what the next start makes of it.
+#[tokio::test]
+async fn verify_explains_a_torn_line_and_is_content_with_it() {
+    let example = std::fs::read_to_string(EXAMPLE).unwrap();
+    let lines: Vec<&str> = example.split_inclusive('\n').collect();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("audit-000000000000.jsonl");
+    let (before, half) = (lines[..4].concat(), &lines[4][..40]);
+    for (text, place) in [
+        (format!("{before}{half}"), 5),
+        (format!("{before}{half}\n{}", lines[4..].concat()), 5),
+    ] {
+        std::fs::write(&log, text).unwrap();
+        let (code, said, _) = audit(&["verify", text_of(&log)]).await;
+        assert_eq!(code, Some(0), "{said}");
+        let told = format!("jsonl:{place}: the beginning of a record; the writer was killed");
+        assert!(said.contains(&told), "{said}");
+    }
+    // In the midst of a record's text that is there otherwise something was cut out.
+    std::fs::write(&log, format!("{before}{half}\n{}", lines[6..].concat())).unwrap();
+    let (code, said, _) = audit(&["verify", text_of(&log)]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("only the beginning of a record"), "{said}");
+}
+
 #[tokio::test]
 async fn query_answers_as_a_table_or_as_json() {
     let folder = folder();
-    let log = text(folder.path());
+    let log = text_of(folder.path());
     let (code, said, _) = audit(&["query", log, "--request", "req_01"]).await;
     assert_eq!(code, Some(0));
     let rows: Vec<&str> = said.lines().collect();

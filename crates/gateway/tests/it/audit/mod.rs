@@ -5,3 +5,4 @@ mod killed;
 mod process;
 mod refused;
 mod served;
+mod stopped;

@@ -2,6 +2,7 @@
 
 use crate::gateway::{chat, question};
 use crate::wire::{self, Reply};
+use evenkeel_chaos::Upstream;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,40 @@ pub(super) struct Folder(TempDir);
 impl Folder {
     /// With these lines of `[audit]`.
     pub(super) fn new(audit: &str) -> Self {
+        let providers = r#"
+            [providers.a]
+            dialect = "simulated"
+            [providers.a.models.big]
+            latency = { median_ms = 1, p99_ms = 3 }
+            [providers.b]
+            dialect = "simulated"
+            "#;
+        let roster = r#"
+            primary = "a/big"
+            fallbacks = [{ model = "b/small", rank = 1 }]
+            "#;
+        Self::with(audit, providers, roster)
+    }
+
+    /// With these lines of `[audit]`, in front of `upstream` alone, whose role has these.
+    pub(super) fn before(upstream: &Upstream, audit: &str, role: &str) -> Self {
+        let url = upstream.base_url();
+        let providers = format!(
+            r#"
+            [breaker]
+            failure_threshold = 1000
+            failure_rate = 1.0
+            min_calls = 1000
+            [providers.a]
+            dialect = "openai"
+            base_url = "{url}"
+            "#
+        );
+        let roster = format!("primary = \"a/big\"\nfallbacks = []\n{role}");
+        Self::with(audit, &providers, &roster)
+    }
+
+    fn with(audit: &str, providers: &str, roster: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
             r#"
@@ -30,19 +65,13 @@ impl Folder {
             state_dir = "state"
             [audit]
             {audit}
-            [providers.a]
-            dialect = "simulated"
-            [providers.a.models.big]
-            latency = {{ median_ms = 1, p99_ms = 3 }}
-            [providers.b]
-            dialect = "simulated"
+            {providers}
             [agent_roles.planner]
             p95_threshold_ms = 5000
             p99_threshold_ms = 8000
             evaluation_window_seconds = 15
             allow_unqualified = true
-            primary = "a/big"
-            fallbacks = [{{ model = "b/small", rank = 1 }}]
+            {roster}
             "#
         );
         std::fs::write(folder.path().join("evenkeel.toml"), text).unwrap();
@@ -122,14 +151,35 @@ impl Process {
     }
 
     /// SIGTERM; what it logged.
-    pub(super) async fn end(mut self) -> Vec<String> {
-        let pid = self.child.id().unwrap().to_string();
-        let killed = Command::new("kill").args(["-TERM", &pid]).status().await;
-        assert!(killed.unwrap().success());
-        let status = timeout(LONG, self.child.wait()).await.unwrap().unwrap();
-        assert_eq!(status.code(), Some(0));
-        self.log.join_next().await.unwrap().unwrap()
+    pub(super) async fn end(self) -> Vec<String> {
+        self.terminate().await;
+        let (status, said) = self.ended().await;
+        assert_eq!(status, Some(0));
+        said
     }
+
+    /// SIGTERM, and no more.
+    pub(super) async fn terminate(&self) {
+        let pid = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().await;
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end: its status, and what it logged.
+    pub(super) async fn ended(mut self) -> (Option<i32>, Vec<String>) {
+        let status = timeout(LONG, self.child.wait()).await.unwrap().unwrap();
+        let said = self.log.join_next().await.unwrap().unwrap();
+        (status.code(), said)
+    }
+}
+
+/// How many lines tell of an event.
+pub(super) fn told(said: &[String], event: &str) -> usize {
+    let events = said.iter().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap_or_default();
+        line["event"] == event
+    });
+    events.filter(|is| *is).count()
 }
 
 pub(super) fn serve(folder: &Folder) -> Child {

@@ -2,11 +2,14 @@
 #![cfg(target_os = "linux")]
 
 use super::command::audit;
-use super::process::{Folder, Process};
+use super::process::{Folder, LONG, Process, serve, told};
+use crate::gateway::upstream;
+use evenkeel_chaos::{Behaviour, Fault};
 use serde_json::Value;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::io::AsyncReadExt;
+use tokio::time::{sleep, timeout};
 
 /// A log whose disk is full.
 fn on_full_disk(on_failure: &str) -> Folder {
@@ -75,7 +78,84 @@ async fn open_takes_calls_and_tells_of_it() {
     std::fs::remove_file(folder.log().join("audit-000000000000.jsonl")).unwrap();
     until(&process, |_, ready| ready["audit"]["failing"].is_null()).await;
     let said = process.end().await;
-    assert!(said.iter().any(|line| line.contains("audit_write_failed")));
+    // However often it was tried.
+    assert_eq!(told(&said, "audit_write_failed"), 1, "{said:?}");
+    assert_eq!(told(&said, "audit_write_recovered"), 1, "{said:?}");
     let records = folder.records();
     assert_eq!(records.iter().filter(|r| r["kind"] == "answer").count(), 2);
+}
+
+/// A place where nobody may make a file, root included.
+const READ_ONLY: &str = "path = \"/sys/evenkeel-audit\"";
+
+#[tokio::test]
+async fn a_place_that_takes_no_files_stops_a_closed_gateway_and_no_open_one() {
+    let folder = Folder::new(READ_ONLY);
+    let process = Process::start(&folder).await;
+    let (status, ready) = process.ready().await;
+    assert_eq!(status, 200);
+    assert_eq!(ready["audit"]["failing"], "read_only", "{ready}");
+    assert_eq!(process.ask("unrecorded").await.status, 200);
+    let said = process.end().await;
+    assert_eq!(told(&said, "audit_write_failed"), 1, "{said:?}");
+    assert_eq!(told(&said, "audit_records_lost"), 1, "{said:?}");
+    let folder = Folder::new(&format!("{READ_ONLY}\non_failure = \"closed\""));
+    let mut child = serve(&folder);
+    let status = timeout(LONG, child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).await.unwrap();
+    assert!(said.contains("/sys/evenkeel-audit"), "{said}");
+}
+
+#[tokio::test]
+async fn a_log_that_could_not_be_opened_is_opened_when_it_can_be_without_a_call() {
+    let folder = Folder::new("");
+    std::fs::create_dir_all(folder.log().parent().unwrap()).unwrap();
+    std::fs::write(folder.log(), "in the way").unwrap();
+    let process = Process::start(&folder).await;
+    let (_, ready) = process.ready().await;
+    assert!(ready["audit"]["failing"].is_string(), "{ready}");
+    std::fs::remove_file(folder.log()).unwrap();
+    until(&process, |_, ready| ready["audit"]["failing"].is_null()).await;
+    assert_eq!(process.ask("first").await.status, 200);
+    process.end().await;
+    assert_eq!(folder.records().len(), 1);
+}
+
+/// Closed means that tickets are not asked for either, nor answered by hand.
+#[tokio::test]
+async fn closed_asks_for_no_ticket_until_the_log_can_be_written_again() {
+    let up = upstream("up", Behaviour::failing(Fault::status(500))).await;
+    let role = "on_exhausted = \"queue\"\nqueue = { base_ms = 20, cap_ms = 20 }";
+    let folder = Folder::before(&up, "on_failure = \"closed\"", role);
+    let process = Process::start(&folder).await;
+    let kept = process.ask("kept").await;
+    assert_eq!(kept.status, 503, "{}", kept.body);
+    // From here on nothing can be written: in place of the folder there is a file.
+    let aside = folder.log().with_extension("aside");
+    std::fs::rename(folder.log(), &aside).unwrap();
+    std::fs::write(folder.log(), "in the way").unwrap();
+    process.ask("noticed").await;
+    until(&process, |status, _| status == 503).await;
+    // What was under way when it was noticed may end.
+    sleep(Duration::from_millis(200)).await;
+    up.set(Behaviour::default());
+    let asked = up.requests().len();
+    for _ in 0..10 {
+        assert_eq!(process.ask("refused").await.status, 503);
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(up.requests().len(), asked, "tries were due all the time");
+    std::fs::remove_file(folder.log()).unwrap();
+    std::fs::rename(&aside, folder.log()).unwrap();
+    up.wait_until(|stats| stats.ok > 0).await;
+    until(&process, |status, _| status == 200).await;
+    process.end().await;
+    let records = folder.records();
+    let is_answered = |r: &Value| r["kind"] == "ticket" && r["ticket"]["state"] == "answered";
+    assert!(records.iter().any(is_answered), "{records:?}");
+    let (code, said, _) = audit(&["verify", folder.log().to_str().unwrap()]).await;
+    assert_eq!(code, Some(0), "{said}");
 }

@@ -148,18 +148,19 @@ impl Queue {
         waited.unwrap_or_else(PoisonError::into_inner).0.stage != Stage::Open
     }
 
-    /// What was taken out has been written.
-    pub(super) fn wrote(&self) {
+    /// What was taken out has been written. Says since when that had failed.
+    pub(super) fn wrote(&self) -> Option<SystemTime> {
         let mut inner = self.inner();
         inner.held = 0;
         inner.is_telling = false;
-        inner.failing = None;
+        let failed = inner.failing.take().map(|(since, _)| since);
         self.judge(&inner);
         drop(inner);
         self.settled.notify_all();
+        failed
     }
 
-    /// An attempt to write failed. Says whether it is the first of its kind.
+    /// An attempt to write failed. Says whether it is the first since one did not.
     pub(super) fn failed(&self, now: SystemTime, kind: FailureKind) -> bool {
         self.failed_writes.fetch_add(1, Ordering::Relaxed);
         let mut inner = self.inner();
@@ -167,7 +168,7 @@ impl Queue {
         let since = before.map_or(now, |(since, _)| since);
         inner.failing = Some((since, kind));
         self.judge(&inner);
-        before.is_none_or(|(_, was)| was != kind)
+        before.is_none()
     }
 
     /// Records that are not written and will not be: the writer ends.

@@ -102,7 +102,14 @@ impl Writer {
                 }
             }
             self.pause = FIRST_PAUSE;
-            self.queue.wrote();
+            if let Some(since) = self.queue.wrote() {
+                let lasted = self.clock.now().duration_since(since).unwrap_or_default();
+                tracing::info!(
+                    event = "audit_write_recovered",
+                    failed_for_s = lasted.as_secs_f64(),
+                    "the audit log is written again"
+                );
+            }
             if taken.is_closed {
                 break;
             }
@@ -116,6 +123,10 @@ impl Writer {
 
     /// How long nothing needs to be done unless something comes.
     fn patience(&self) -> Option<Duration> {
+        if self.is_lost {
+            // It could not be opened when the process began, and nothing may ever come.
+            return Some(FIRST_PAUSE);
+        }
         let since = |then| now().saturating_duration_since(then);
         match self.sync {
             SyncPolicy::Interval(every) if self.pages.is_dirty() => {

@@ -163,3 +163,44 @@ fn a_log_that_cannot_be_opened_stops_a_closed_start_only() {
     assert!(verdict.is_sound(), "{:?}", verdict.faults);
     assert_eq!(verdict.records, 3, "it went on where the log stood");
 }
+
+/// Waits for the writer, who tries again by himself.
+fn until_well(sink: &FileSink) {
+    for _ in 0..1_000 {
+        if sink.status().failing.is_none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{:?}", sink.status());
+}
+
+#[test]
+fn a_log_that_could_not_be_opened_is_tried_again_though_nothing_comes() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("audit");
+    std::fs::write(&folder, "in the way").unwrap();
+    let sink = FileSink::open(&config(&folder)).unwrap();
+    assert!(sink.status().failing.is_some());
+    std::fs::remove_file(&folder).unwrap();
+    until_well(&sink);
+    assert!(folder.is_dir());
+    assert!(sink.close(LONG));
+}
+
+/// A place where nobody may make a file, root included.
+const READ_ONLY: &str = "/sys/evenkeel-audit";
+
+#[test]
+fn a_place_that_takes_no_files_is_told_as_such() {
+    let mut config = config(Path::new(READ_ONLY));
+    let sink = FileSink::open(&config).unwrap();
+    let (_, kind) = sink.status().failing.unwrap();
+    assert_eq!(kind, FailureKind::ReadOnly);
+    sink.append(Box::new(record(0)));
+    assert!(!sink.close(LONG));
+    assert_eq!(sink.status().lost, 1, "and that is counted");
+    config.on_failure = OnFailure::Closed;
+    let refused = FileSink::open(&config).unwrap_err();
+    assert!(refused.to_string().contains(READ_ONLY), "{refused}");
+}

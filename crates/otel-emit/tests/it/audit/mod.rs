@@ -1,13 +1,16 @@
 //! The audit log.
 
+mod agreement;
+mod content;
 mod damage;
 mod example;
 mod failing;
 mod files;
 mod observed;
+mod parallel;
 mod queries;
 mod records;
-mod world;
+pub(crate) mod world;
 
 use evenkeel_otel_emit::audit::{
     AuditPolicy, AuditSink as _, FileSink, FileSinkConfig, Hash, Record, RecordKind, Text64,

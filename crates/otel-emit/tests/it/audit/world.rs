@@ -4,7 +4,7 @@ use super::schema;
 use evenkeel_chaos::{Behaviour, Latency, Simulated};
 use evenkeel_core::{CallContext, ChatRequest, Observer, PolicyStamp, TraceContext};
 use evenkeel_otel_emit::audit::{
-    AuditLog, AuditSink, AuditStatus, Chain, Record, RecordKind, Verifier,
+    AuditLog, AuditSink, AuditStatus, Chain, ContentKey, KindCounts, Record, RecordKind, Verifier,
 };
 use evenkeel_roster::{Config, SourceFile, load};
 use evenkeel_router::Router;
@@ -14,19 +14,35 @@ use std::time::Duration;
 
 /// Keeps lines, as a file would hold them.
 #[derive(Debug)]
-pub(crate) struct Memory(Mutex<(Chain, Vec<u8>)>);
+pub(crate) struct Memory {
+    lines: Mutex<(Chain, Vec<u8>)>,
+    written: KindCounts,
+}
 
 impl AuditSink for Memory {
     fn append(&self, record: Box<Record>) {
-        let mut log = self.0.lock().unwrap();
+        self.written.add(record.kind);
+        let mut log = self.lines.lock().unwrap();
         let line = log.0.seal(*record).unwrap().line;
         log.1.extend(line);
     }
 
     fn status(&self) -> AuditStatus {
         AuditStatus {
-            written: self.0.lock().unwrap().0.next_seq(),
+            written: self.written.total(),
+            written_by_kind: RecordKind::ALL
+                .map(|kind| (kind, self.written.of(kind)))
+                .to_vec(),
             ..AuditStatus::default()
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            lines: Mutex::new((Chain::new("gw-1", true), Vec::new())),
+            written: KindCounts::default(),
         }
     }
 }
@@ -34,7 +50,7 @@ impl AuditSink for Memory {
 impl Memory {
     /// The text of the log, which is as it must be.
     pub(crate) fn text(&self) -> String {
-        let text = String::from_utf8(self.0.lock().unwrap().1.clone()).unwrap();
+        let text = String::from_utf8(self.lines.lock().unwrap().1.clone()).unwrap();
         let mut verifier = Verifier::new();
         verifier.read("memory", text.as_bytes()).unwrap();
         let verdict = verifier.finish();
@@ -113,6 +129,24 @@ dialect = \"simulated\"";
     load(&files, &|_| None, today).unwrap().config
 }
 
+/// A router over such models, and these.
+pub(crate) fn routing(
+    config: &Config,
+    rungs: [Behaviour; 3],
+    observer: Arc<dyn Observer>,
+) -> (Router, Vec<Simulated>) {
+    let providers: Vec<Simulated> = rungs
+        .into_iter()
+        .enumerate()
+        .map(|(n, behaviour)| Simulated::new(&format!("p{n}"), n as u64).model("m", behaviour))
+        .collect();
+    let mut builder = Router::builder(config).observer(observer).seed(7);
+    for (n, provider) in providers.iter().enumerate() {
+        builder = builder.provider(&format!("p{n}"), Arc::new(provider.clone()));
+    }
+    (builder.build().unwrap(), providers)
+}
+
 impl World {
     pub(crate) fn new(rungs: [Behaviour; 3]) -> Self {
         Self::with(rungs, "", Vec::new())
@@ -122,27 +156,32 @@ impl World {
     pub(crate) fn with(
         rungs: [Behaviour; 3],
         role: &str,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Self {
+        Self::logged(rungs, role, observers, |log| log)
+    }
+
+    /// With the hash of what was said.
+    pub(crate) fn keyed(rungs: [Behaviour; 3], key: ContentKey) -> Self {
+        Self::logged(rungs, "", Vec::new(), |log| log.with_content_key(key))
+    }
+
+    /// With a log that is changed before it hears anything; all `observers` hear first.
+    pub(crate) fn logged(
+        rungs: [Behaviour; 3],
+        role: &str,
         mut observers: Vec<Arc<dyn Observer>>,
+        change: impl FnOnce(AuditLog) -> AuditLog,
     ) -> Self {
         let config = config(role);
         let stamp = config.stamp.clone();
-        let chain = Chain::new("gw-1", true);
-        let memory = Arc::new(Memory(Mutex::new((chain, Vec::new()))));
+        let memory = Arc::new(Memory::default());
         let stamp: Option<&PolicyStamp> = stamp.as_deref();
-        let log = Arc::new(AuditLog::new(memory.clone(), stamp));
+        let log = Arc::new(change(AuditLog::new(memory.clone(), stamp)));
         observers.push(log.clone());
-        let providers: Vec<Simulated> = rungs
-            .into_iter()
-            .enumerate()
-            .map(|(n, behaviour)| Simulated::new(&format!("p{n}"), n as u64).model("m", behaviour))
-            .collect();
-        let observer: Arc<dyn Observer> = Arc::new(observers);
-        let mut builder = Router::builder(&config).observer(observer).seed(7);
-        for (n, provider) in providers.iter().enumerate() {
-            builder = builder.provider(&format!("p{n}"), Arc::new(provider.clone()));
-        }
+        let (router, providers) = routing(&config, rungs, Arc::new(observers));
         Self {
-            router: builder.build().unwrap(),
+            router,
             log,
             memory,
             providers,

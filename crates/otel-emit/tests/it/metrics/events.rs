@@ -93,6 +93,7 @@ pub(super) fn call(role: &str, model: Option<&str>, route: Route) -> EventKind {
         depth: 2,
         duration: s(3),
         trail: Arc::new(Trail::default()),
+        content: None,
         trace: None,
     }
 }
