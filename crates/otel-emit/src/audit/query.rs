@@ -1,6 +1,6 @@
 //! Which model answered which request, when and why.
 
-use super::id::Text64;
+use super::id::{AuditId, Text64};
 use super::kind::RecordKind;
 use super::lines::Lines;
 use super::stored::Stored;
@@ -14,11 +14,11 @@ use std::io::{self, BufRead};
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
     /// Those of this request, by its id of at most 64 characters.
-    pub request: Option<String>,
-    /// Those of this role.
-    pub role: Option<String>,
-    /// Answers that this model gave or was asked for, and decisions about it.
-    pub model: Option<String>,
+    request: Option<String>,
+    /// Those of this role, by its name as records have it.
+    role: Option<String>,
+    /// Those about this model, by its id as records have it.
+    model: Option<String>,
     /// Those of this kind.
     pub kind: Option<RecordKind>,
     /// Those of this time or later.
@@ -33,6 +33,21 @@ impl AuditFilter {
     #[must_use]
     pub fn of_request(mut self, id: &str) -> Self {
         self.request = Some(Text64::new(id).as_str().to_owned());
+        self
+    }
+
+    /// Asks for the records of a role, whose name counts as records may hold it.
+    #[must_use]
+    pub fn of_role(mut self, role: &str) -> Self {
+        self.role = Some(as_recorded(role));
+        self
+    }
+
+    /// Asks for the answers that a model gave or was asked for, and the decisions about it;
+    /// its id counts as records may hold it.
+    #[must_use]
+    pub fn of_model(mut self, model: &str) -> Self {
+        self.model = Some(as_recorded(model));
         self
     }
 
@@ -69,6 +84,12 @@ impl AuditFilter {
             .all(is_plain)
             .then(|| Finder::new(&quoted).into_owned())
     }
+}
+
+/// A name of ours as records hold it. They hold no empty one: it is nobody's.
+fn as_recorded(name: &str) -> String {
+    let id = AuditId::new(name);
+    id.map_or_else(String::new, |id| id.as_str().to_owned())
 }
 
 fn is_about(record: &Stored, model: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use super::chain::Hash;
 use serde_json::{Map, Value};
+use std::io;
 
 /// One line of a log that is a record.
 #[derive(Debug, Clone)]
@@ -27,6 +28,31 @@ pub(super) enum Unreadable {
     Garbled,
 }
 
+/// Whether writing these members gives the line. What parsing passes over, a hash of what
+/// was parsed does not hold: a member that is there twice, white space, another way to write
+/// a sign or a number.
+fn writes(members: &Map<String, Value>, line: &[u8]) -> bool {
+    let mut rest = Rest(line);
+    serde_json::to_writer(&mut rest, members).is_ok() && rest.0.is_empty()
+}
+
+/// Takes only the bytes that come next.
+struct Rest<'a>(&'a [u8]);
+
+impl io::Write for Rest<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self
+            .0
+            .strip_prefix(bytes)
+            .ok_or(io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Stored {
     /// Reads a line, without its newline.
     pub(super) fn read(line: &[u8]) -> Result<Self, Unreadable> {
@@ -34,7 +60,9 @@ impl Stored {
         let is_whole = line.first() == Some(&b'{') && line.last() == Some(&b'}');
         let parsed: Result<Map<String, Value>, _> = serde_json::from_slice(line);
         match parsed {
-            Ok(members) if is_whole => Self::of(members).ok_or(Unreadable::Garbled),
+            Ok(members) if is_whole && writes(&members, line) => {
+                Self::of(members).ok_or(Unreadable::Garbled)
+            }
             Err(error) if error.is_eof() => Err(Unreadable::Torn),
             _ => Err(Unreadable::Garbled),
         }

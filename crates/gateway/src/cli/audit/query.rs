@@ -71,18 +71,20 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn filter(args: QueryArgs) -> anyhow::Result<AuditFilter> {
     let now = Timestamp::try_from(SystemClock.now()).context("the clock says no time")?;
     let time = |text: Option<String>| text.map(|text| time(&text, now)).transpose();
-    let filter = AuditFilter {
-        role: args.role,
-        model: args.model,
-        kind: args.kind,
-        since: time(args.since)?,
-        until: time(args.until)?,
-        ..AuditFilter::default()
-    };
-    Ok(match args.request {
-        Some(id) => filter.of_request(&id),
-        None => filter,
-    })
+    let mut filter = AuditFilter::default();
+    filter.kind = args.kind;
+    filter.since = time(args.since)?;
+    filter.until = time(args.until)?;
+    if let Some(id) = args.request {
+        filter = filter.of_request(&id);
+    }
+    if let Some(role) = args.role {
+        filter = filter.of_role(&role);
+    }
+    if let Some(model) = args.model {
+        filter = filter.of_model(&model);
+    }
+    Ok(filter)
 }
 
 /// An RFC 3339 time, or a span before `now`.

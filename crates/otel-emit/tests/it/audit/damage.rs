@@ -49,6 +49,27 @@ fn each_kind_of_damage_has_its_name_and_place() {
     let mut changed = log().to_vec();
     changed[1] = changed[1].replace("\"r5\"", "\"r6\"");
     assert_eq!(faults(&changed), ["file1:2: changed"]);
+    // Nothing that parsing would pass over.
+    for (written, forged) in [
+        ("\"role\":", "\"role\":\"forged\",\"role\":"),
+        ("\"role\":", "\"role\": "),
+        ("{\"v\":1,", "{\"v\":1, "),
+        ("\"kind\"", "\"k\\u0069nd\""),
+        ("\"seq\":5,", "\"seq\":5.0,"),
+        ("\"seq\":5,", "\"seq\":05,"),
+        ("\"instance\":\"gw-1\"", "\"instance\":\"gw\\u002d1\""),
+    ] {
+        let mut forgery = log().to_vec();
+        let lines: Vec<&str> = log()[1].split_inclusive('\n').collect();
+        let line = lines[1].replacen(written, forged, 1);
+        assert_ne!(line, lines[1], "{written} is in it");
+        forgery[1] = [lines[0], &line, lines[2], lines[3]].concat();
+        assert_eq!(
+            faults(&forgery),
+            ["file1:2: garbled", "file1:3: missing"],
+            "{forged}"
+        );
+    }
     // A number that says how many.
     let many = with_lines(|lines| drop(lines.drain(3..8)));
     let verdict = verify(&many);
@@ -197,11 +218,8 @@ proptest! {
         let bytes = pieces.concat();
         let verdict = verify(&[&bytes]);
         prop_assert!(verdict.faults.len() as u64 <= verdict.fault_count);
-        let filter = AuditFilter {
-            role: Some("r".to_owned()),
-            since: Some(jiff::Timestamp::UNIX_EPOCH),
-            ..AuditFilter::default()
-        };
+        let mut filter = AuditFilter::default().of_role("r");
+        filter.since = Some(jiff::Timestamp::UNIX_EPOCH);
         for filter in [AuditFilter::default(), filter] {
             let show = |_: &[u8], record: &evenkeel_otel_emit::audit::Stored| {
                 let _ = evenkeel_otel_emit::audit::Row(record).to_string();

@@ -1,7 +1,7 @@
 //! Which model answered which request, when and why.
 
 use super::fixture;
-use evenkeel_otel_emit::audit::{AuditFilter, RecordKind, Row, query};
+use evenkeel_otel_emit::audit::{AuditFilter, AuditId, AuditModel, RecordKind, Row, query};
 use std::io;
 
 fn found(filter: &AuditFilter) -> Vec<String> {
@@ -24,16 +24,10 @@ fn records_are_found_by_request_role_model_kind_and_time() {
     let request = all.clone().of_request("req_01");
     assert_eq!(found(&request), ["2 substitution", "3 answer"]);
     assert_eq!(found(&all.clone().of_request("req_0")), [""; 0]);
-    let role = AuditFilter {
-        role: Some("planner".to_owned()),
-        kind: Some(RecordKind::Hedge),
-        ..all.clone()
-    };
+    let mut role = all.clone().of_role("planner");
+    role.kind = Some(RecordKind::Hedge);
     assert_eq!(found(&role), ["0 hedge"]);
-    let model = |name: &str| AuditFilter {
-        model: Some(name.to_owned()),
-        ..AuditFilter::default()
-    };
+    let model = |name: &str| AuditFilter::default().of_model(name);
     let haiku = found(&model("claude-haiku-4-5"));
     let expected = [
         "0 hedge",
@@ -45,11 +39,9 @@ fn records_are_found_by_request_role_model_kind_and_time() {
     assert_eq!(haiku, expected);
     assert_eq!(found(&model("claude")), [""; 0]);
     let time = |text: &str| Some(text.parse().unwrap());
-    let noon = AuditFilter {
-        since: time("2026-11-29T12:00:00Z"),
-        until: time("2026-11-29T12:00:01.900Z"),
-        ..all
-    };
+    let mut noon = all;
+    noon.since = time("2026-11-29T12:00:00Z");
+    noon.until = time("2026-11-29T12:00:01.900Z");
     assert_eq!(found(&noon), ["1 latency_breach", "2 substitution"]);
 }
 
@@ -70,6 +62,37 @@ fn a_long_or_odd_id_is_found_as_records_have_it() {
         })
         .unwrap();
         assert_eq!(count, 1, "{id}");
+    }
+}
+
+#[test]
+fn a_role_or_model_is_found_under_the_name_it_has_whatever_records_make_of_it() {
+    let names = ["wr+iter", "plän er", &"long".repeat(50)];
+    for name in names {
+        let mut chain = evenkeel_otel_emit::audit::Chain::new("gw", true);
+        let mut record = super::record(1);
+        let id = AuditId::new(name).unwrap();
+        assert_ne!(id.as_str(), name, "a record cannot hold it as it is");
+        record.role = Some(id.clone());
+        record.kind = RecordKind::Substitution;
+        record.model = Some(AuditModel {
+            primary: Some(id),
+            ..AuditModel::default()
+        });
+        let line = chain.seal(record).unwrap().line;
+        let count = |filter: AuditFilter| {
+            let mut count = 0;
+            let counted = |_: &[u8], _: &_| {
+                count += 1;
+                Ok::<_, io::Error>(())
+            };
+            query(&line[..], &filter, counted).unwrap();
+            count
+        };
+        assert_eq!(count(AuditFilter::default().of_role(name)), 1, "{name}");
+        assert_eq!(count(AuditFilter::default().of_model(name)), 1, "{name}");
+        assert_eq!(count(AuditFilter::default().of_role("writer")), 0);
+        assert_eq!(count(AuditFilter::default().of_role("")), 0);
     }
 }
 
