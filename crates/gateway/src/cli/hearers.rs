@@ -122,7 +122,13 @@ impl Hearers {
     /// were then.
     pub(super) async fn end(mut self, mut last: Snapshot) {
         let written = async { while self.writers.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(LAST_WRITES, written).await;
+        if tokio::time::timeout(LAST_WRITES, written).await.is_err() {
+            tracing::warn!(
+                event = "left_unwritten",
+                "the last shadowed calls or alerts were not written or told within {} s",
+                LAST_WRITES.as_secs()
+            );
+        }
         close(self.audit.clone()).await;
         last.audit = self.audit.map(|audit| audit.status());
         self.metrics.shutdown(last, LAST_SENT).await;

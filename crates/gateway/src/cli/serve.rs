@@ -73,7 +73,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     announce(&server, router.roles().len());
     let (reloader, pusher) = (server.reloader(), server.pusher());
-    let reloads = async {
+    // It has the server's parts, and they the observers: with the last of them it ends.
+    let reloads = async move {
         loop {
             hangups.next().await;
             // The log says what came of it.

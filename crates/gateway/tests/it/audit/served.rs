@@ -47,6 +47,29 @@ async fn each_request_leaves_a_record_and_a_restart_goes_on() {
     assert!(said.contains("a/big, primary, ok"), "{said}");
 }
 
+/// Whoever still had the observers would hold up the end for as long as last writes may
+/// take: that is told.
+#[tokio::test]
+async fn a_stop_in_good_order_waits_for_nobody() {
+    let alerts = "
+        [alerts]
+        webhook_url = \"http://127.0.0.1:9/alerts\"
+        webhook_secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"";
+    let folder = Folder::new(alerts);
+    let process = Process::start(&folder).await;
+    assert_eq!(process.ask("req-0").await.status, 200);
+    let said = process.end().await;
+    let waited: Vec<_> = said
+        .iter()
+        .filter(|l| l.contains("left_unwritten"))
+        .collect();
+    assert_eq!(waited, [""; 0]);
+    assert!(
+        said.iter().any(|line| line.contains("\"stopped\"")),
+        "{said:?}"
+    );
+}
+
 #[tokio::test]
 async fn two_gateways_do_not_share_a_log() {
     let folder = Folder::new("");
