@@ -5,7 +5,7 @@ use crate::server::is_open;
 use evenkeel::{Replaced, RouterError, Settings, SettingsError};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_qualify::Staleness;
-use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig, TelemetryConfig};
+use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig, TelemetryConfig, TicketsConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) struct Live {
     began: ServerConfig,
     /// What they said of the audit log then.
     audit: Option<AuditConfig>,
+    /// What they said of kept calls then.
+    tickets: TicketsConfig,
     /// What they said of telemetry then.
     telemetry: TelemetryConfig,
     /// Taken for a whole reload.
@@ -51,6 +53,7 @@ impl Live {
             address,
             began: settings.config().server.clone(),
             audit: settings.config().audit.clone(),
+            tickets: settings.config().tickets.clone(),
             telemetry: settings.config().telemetry.clone(),
             shown: Mutex::new(Shown {
                 hash: settings.hash().to_owned(),
@@ -228,6 +231,7 @@ impl Reloader {
                 live.audit.as_ref(),
                 settings.config().audit.as_ref(),
             ))
+            .chain(fixed_tickets(&live.tickets, &settings.config().tickets))
             .chain(fixed_telemetry(
                 &live.telemetry,
                 &settings.config().telemetry,
@@ -272,6 +276,9 @@ fn refuse(live: &Live, error: &ReloadError) {
     live.show(|shown| shown.refusal = Some((SystemClock.now(), problems)));
 }
 
+/// What stands for a setting that is not there.
+const ABSENT: &str = "absent";
+
 /// Settings that a running server cannot change.
 fn fixed(old: &ServerConfig, new: &ServerConfig) -> Vec<String> {
     let listen = |admin: &Option<AdminConfig>| admin.as_ref().map(|a| a.listen.clone());
@@ -281,8 +288,13 @@ fn fixed(old: &ServerConfig, new: &ServerConfig) -> Vec<String> {
         told.push(restart("server.listen", &old.listen));
     }
     if before != after {
-        let before = before.as_deref().unwrap_or("absent");
+        let before = before.as_deref().unwrap_or(ABSENT);
         told.push(restart("server.admin.listen", before));
+    }
+    if old.state_dir != new.state_dir {
+        let before = old.state_dir.as_ref().map(|folder| folder.display());
+        let before = before.map_or_else(|| ABSENT.to_owned(), |folder| folder.to_string());
+        told.push(restart("server.state_dir", &before));
     }
     told
 }
@@ -290,6 +302,12 @@ fn fixed(old: &ServerConfig, new: &ServerConfig) -> Vec<String> {
 /// The audit log is written as it was begun.
 fn fixed_audit(old: Option<&AuditConfig>, new: Option<&AuditConfig>) -> Option<String> {
     (old != new).then(|| "audit: stays as it is until the program is started anew".to_owned())
+}
+
+/// Kept calls are told of as it was begun.
+fn fixed_tickets(old: &TicketsConfig, new: &TicketsConfig) -> Option<String> {
+    let stays = || "tickets: stay as they are until the program is started anew".to_owned();
+    (!old.is_as(new)).then(stays)
 }
 
 /// Telemetry is sent as it was begun.

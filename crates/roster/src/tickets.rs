@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::faults::{Fault, Faults};
 
@@ -26,6 +26,15 @@ pub struct WebhookConfig {
     pub timeout: Duration,
 }
 
+impl WebhookConfig {
+    /// Whether both tell the same to the same.
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.url.expose_secret() == other.url.expose_secret()
+            && self.secret.expose_secret() == other.secret.expose_secret()
+            && self.timeout == other.timeout
+    }
+}
+
 /// Longest `keep_ms`: a year.
 const LONGEST_KEPT: Duration = Duration::from_secs(365 * 86_400);
 
@@ -39,6 +48,16 @@ impl Default for TicketsConfig {
 }
 
 impl TicketsConfig {
+    /// Whether both keep as long, and tell the same to the same.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let hooks = (&self.webhook, &other.webhook);
+        self.keep == other.keep
+            && match hooks {
+                (Some(own), Some(other)) => own.is_as(other),
+                (own, other) => own.is_none() && other.is_none(),
+            }
+    }
+
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Faults::default();
         faults.span_to("keep_ms", self.keep, LONGEST_KEPT);

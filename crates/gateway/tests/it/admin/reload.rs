@@ -221,6 +221,45 @@ async fn addresses_stay_and_a_reload_says_so() {
     state(&gateway).await;
 }
 
+/// Whatever is made once, when the program starts, stays as it was made.
+#[tokio::test]
+async fn what_takes_effect_only_with_a_restart_is_told() {
+    let up = upstream("a", Behaviour::default()).await;
+    let gateway = operated(&[&up]);
+    let good = gateway.file();
+    for (old, new, told) in [
+        (
+            "[server]",
+            "[server]\nstate_dir = \"kept\"",
+            "server.state_dir: stays absent",
+        ),
+        (
+            "[server]",
+            "[tickets]\nkeep_ms = 60000\n[server]",
+            "tickets: stay as they are",
+        ),
+        (
+            "[server]",
+            "[audit]\npath = \"/tmp/evenkeel-none\"\n[server]",
+            "audit: stays as it is",
+        ),
+        (
+            "[server]",
+            "[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n[server]",
+            "telemetry: stays as it is",
+        ),
+    ] {
+        gateway.rewrite(&good.replacen(old, new, 1));
+        let reply = reload(&gateway).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let warnings = reply.json()["warnings"].to_string();
+        assert!(warnings.contains(told), "{told}: {warnings}");
+        gateway.rewrite(&good);
+        let warnings = reload(&gateway).await.json()["warnings"].to_string();
+        assert!(!warnings.contains(told), "{told}: {warnings}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_in_reach_of_others_is_not_opened_by_a_reload() {
     let up = upstream("a", Behaviour::default()).await;
