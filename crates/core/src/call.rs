@@ -1,6 +1,6 @@
 //! What accompanies one call.
 
-use crate::{Complexity, DegradationContext, ModelId};
+use crate::{Baggage, Complexity, DegradationContext, ModelId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,10 @@ pub struct CallContext {
     pub caller: Option<Arc<str>>,
     /// What the answers that this call builds on have lost.
     pub degradation: DegradationContext,
+    /// The baggage it came with, of which others' members go on as they came to providers
+    /// that propagate; empty unless its sender is trusted. What evenkeel's own members say
+    /// is in `degradation`.
+    pub baggage: Baggage,
     /// The kind of task, where the role's policy tells some apart. A name that
     /// it does not know changes nothing.
     pub task: Option<Arc<str>>,

@@ -309,7 +309,8 @@ pub enum EventKind {
         fallback: ModelId,
         /// The place of who answered in the roster.
         rung: usize,
-        /// The class or refusal that moved the call off its first rung.
+        /// The class or refusal, as it is told ([`Refusal::told`]), that moved the call off
+        /// its first rung.
         reason: &'static str,
         /// The class, where it was a failure.
         class: Option<Class>,

@@ -51,7 +51,10 @@ pub struct Meta {
     pub quality_ratio: f64,
     /// Whether it is not the primary.
     pub degraded: bool,
-    /// Why not the primary, in the words of events; none for the primary.
+    /// Why not the primary: a class, a refusal as it is told ([`Refusal::told`]), or why
+    /// the role was moved or the call hedged; none for the primary.
+    ///
+    /// [`Refusal::told`]: crate::Refusal::told
     pub fallback_reason: Option<&'static str>,
     /// What the role tells of a degraded answer; none for the primary's.
     pub notice: Option<String>,

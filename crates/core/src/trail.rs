@@ -144,6 +144,22 @@ pub enum AttemptOutcome {
     Cancelled,
 }
 
+impl AttemptOutcome {
+    /// How it ended, as it is told outside: `ok`, `error`, `abandoned`,
+    /// `rejected_quality` or `cancelled`. `rejected` as [`AttemptRecord::rejected`] has it:
+    /// no verdict on an answer is no rejection.
+    pub const fn word(&self, rejected: bool) -> &'static str {
+        match self {
+            Self::Won => "ok",
+            Self::Failed(_) if rejected => "rejected_quality",
+            Self::Failed(_) => "error",
+            Self::Cancelled => "cancelled",
+            // One that still runs is kept to be measured, and gives no answer any more.
+            Self::Lost | Self::Running => "abandoned",
+        }
+    }
+}
+
 /// One attempt. Times count from the start of the call.
 #[derive(Debug, Clone)]
 pub struct AttemptRecord {
@@ -163,6 +179,9 @@ pub struct AttemptRecord {
     pub ended: Option<Duration>,
     /// How it ended.
     pub outcome: AttemptOutcome,
+    /// Whether its answer was refused for what is in it, or is not: by a validator's
+    /// verdict, as empty, or against its schema.
+    pub rejected: bool,
     /// Tokens it took, told when it ends: as reported, or as far as they are known;
     /// none where it was refused before it can have cost anything.
     pub usage: Option<Usage>,
@@ -249,28 +268,21 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Every word of [`Refusal::as_str`].
-    pub const WORDS: [&'static str; 17] = [
+    /// The words of [`Refusal::told`] that are no class of failure.
+    pub const WORDS: [&'static str; 9] = [
         "breaker_open",
         "quality_gate",
         "cooldown",
-        "rate_limit_near",
         "hold",
         "drill",
         "at_capacity",
         "eol",
-        "context_window",
-        "lacks",
-        "over_cost",
         "below_capability",
-        "not_pinned",
-        "benched",
-        "worse",
-        "provider_failed",
-        "tried",
+        "manual",
     ];
 
-    /// The reason as events, headers and errors name it.
+    /// The reason as trails, error bodies and the operators' state name it. Telemetry has
+    /// fewer words: [`Refusal::told`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BreakerOpen(_) | Self::BreakerTrial(_) => "breaker_open",
@@ -290,6 +302,24 @@ impl Refusal {
             Self::Worse => "worse",
             Self::ProviderFailed(_) => "provider_failed",
             Self::Tried => "tried",
+        }
+    }
+
+    /// The reason as it is told outside: in events, metrics, log lines, audit records,
+    /// headers and baggage. It is one of [`Refusal::WORDS`] or a class of failure.
+    ///
+    /// A rate limit that would be passed is told as the `cooldown` that asking would lead
+    /// to, something a model lacks as `below_capability`, a provider that failed this call
+    /// before as the class it failed with, and what a person decided by naming models or a
+    /// price as `manual`.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::RateLimitNear(_) => "cooldown",
+            Self::Lacks(_) => "below_capability",
+            Self::OverCost { .. } | Self::NotPinned => "manual",
+            Self::ProviderFailed(class) => class.as_str(),
+            Self::Benched | Self::Worse | Self::Tried => "at_capacity",
+            refusal => refusal.as_str(),
         }
     }
 
@@ -430,6 +460,7 @@ mod tests {
                 first_token: None,
                 ended: None,
                 outcome,
+                rejected: false,
                 usage: None,
                 usage_estimated: false,
                 cost: None,
@@ -465,6 +496,62 @@ mod tests {
             ),
         ] {
             assert_eq!(step.to_string(), line);
+        }
+    }
+    #[test]
+    fn a_refusal_is_told_in_a_word_of_the_closed_set() {
+        let some = Duration::from_secs(1);
+        let refusals = [
+            (Refusal::BreakerOpen(some), "breaker_open"),
+            (Refusal::BreakerTrial(some), "breaker_open"),
+            (Refusal::SemanticBreakerOpen(some), "quality_gate"),
+            (Refusal::Cooldown(some), "cooldown"),
+            (Refusal::RateLimitNear(some), "cooldown"),
+            (
+                Refusal::Hold {
+                    class: Class::Auth,
+                    remaining: some,
+                },
+                "hold",
+            ),
+            (Refusal::Drill(some), "drill"),
+            (Refusal::AtCapacity, "at_capacity"),
+            (Refusal::EndOfLife, "eol"),
+            (
+                Refusal::ContextWindow {
+                    needed: 2,
+                    window: 1,
+                },
+                "context_window",
+            ),
+            (Refusal::Lacks("tools"), "below_capability"),
+            (
+                Refusal::OverCost {
+                    expected_micros: 2,
+                    ceiling_micros: 1,
+                },
+                "manual",
+            ),
+            (
+                Refusal::BelowCapability {
+                    capability: 0.5,
+                    least: 0.9,
+                },
+                "below_capability",
+            ),
+            (Refusal::NotPinned, "manual"),
+            (Refusal::Benched, "at_capacity"),
+            (Refusal::Worse, "at_capacity"),
+            (Refusal::ProviderFailed(Class::Unreachable), "unreachable"),
+            (Refusal::Tried, "at_capacity"),
+        ];
+        for (refusal, word) in refusals {
+            assert_eq!(refusal.told(), word, "{refusal}");
+            let is_class = Class::ALL.iter().any(|class| class.as_str() == word);
+            assert!(is_class || Refusal::WORDS.contains(&word), "{word}");
+        }
+        for word in Refusal::WORDS {
+            assert!(refusals.iter().any(|(_, told)| *told == word), "{word}");
         }
     }
 }

@@ -155,6 +155,7 @@ mod tests {
             first_token: None,
             ended: ended.map(Duration::from_millis),
             outcome: AttemptOutcome::Running,
+            rejected: false,
             usage: None,
             usage_estimated: false,
             cost: None,

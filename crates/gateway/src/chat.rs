@@ -90,6 +90,7 @@ async fn answer(
     let baggage = baggage(headers);
     if app.served().trust.covers(&caller, &parts.extensions) {
         context.degradation = baggage.degradation();
+        context.baggage = baggage.clone();
     }
     let off = is_off(headers)?;
     let asked = decode(body).await?;

@@ -7,7 +7,7 @@ use calls::{call_event, shadowed};
 use evenkeel_core::{
     CallId, Class, Event, EventKind, HedgeResult, Observer, TicketState, TraceContext,
 };
-use evenkeel_otel_emit::{breached_percentile, told_reason};
+use evenkeel_otel_emit::breached_percentile;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -160,7 +160,7 @@ impl Observer for LogObserver {
                     let tried: Vec<&str> = tried.iter().map(|(m, _)| m.as_str()).collect();
                     let refused: Vec<String> = refused
                         .iter()
-                        .map(|(m, r)| format!("{m}:{}", told_reason(r.as_str())))
+                        .map(|(m, r)| format!("{m}:{}", r.told()))
                         .collect();
                     tracing::warn!(
                         event = "roster_exhausted",

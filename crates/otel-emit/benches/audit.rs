@@ -32,6 +32,7 @@ fn attempt(index: usize, model: &ModelId, outcome: AttemptOutcome) -> TrailStep 
         first_token: Some(Duration::from_millis(700)),
         ended: Some(Duration::from_millis(1_900)),
         outcome,
+        rejected: false,
         usage: Some(Usage {
             input: 812,
             output: 144,

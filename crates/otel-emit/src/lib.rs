@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod breach;
 mod content;
 #[cfg(feature = "tracing")]
 mod current;
 mod names;
-mod reason;
 mod semconv;
 mod trace_context;
 mod value;
@@ -15,8 +15,8 @@ pub mod metrics;
 pub mod otlp;
 pub mod spans;
 
+pub use crate::breach::breached_percentile;
 pub use crate::content::{Capture, CaptureContent, Redaction};
 #[cfg(feature = "tracing")]
 pub use crate::current::TracingContext;
-pub use crate::reason::{breached_percentile, told as told_reason};
 pub use crate::trace_context::is_trace_context;

@@ -13,8 +13,8 @@ use crate::wire::openai::Unwanted;
 use crate::wire::{Encoded, EventDecoder, Server, StreamLimits, rate_limits};
 use bytes::Bytes;
 use evenkeel_core::{
-    Accumulator, Baggage, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Part,
-    Provider, ProviderCall, StreamEvent, events_of,
+    Accumulator, ChatResponse, Class, Clock, EventStream, Failure, KeySource, Part, Provider,
+    ProviderCall, StreamEvent, events_of,
 };
 use futures_util::stream;
 use http::header::{
@@ -266,8 +266,8 @@ impl Client {
                 }
             }
         }
-        let carried = self.propagate.then_some(&call.context.degradation);
-        let baggage = carried.and_then(|carried| Baggage::default().write(carried));
+        let context = self.propagate.then_some(&call.context);
+        let baggage = context.and_then(|context| context.baggage.write(&context.degradation));
         if let Some(Ok(value)) = baggage.map(HeaderValue::try_from) {
             headers.insert(HeaderName::from_static("baggage"), value);
         }

@@ -83,11 +83,20 @@ pub enum RungEndKind {
 }
 
 impl RungEndKind {
-    /// The class or refusal as errors name it.
+    /// The class or refusal as errors name it; events and headers have fewer words
+    /// ([`RungEndKind::told`]).
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Failed(class) => class.as_str(),
             Self::Refused(refusal) => refusal.as_str(),
+        }
+    }
+
+    /// The class or refusal as it is told outside ([`Refusal::told`]).
+    pub const fn told(&self) -> &'static str {
+        match self {
+            Self::Failed(class) => class.as_str(),
+            Self::Refused(refusal) => refusal.told(),
         }
     }
 

@@ -110,8 +110,11 @@ impl Inner {
             ),
         };
         let config = alone(&generation, name.clone(), once(policy), rung);
-        self.role_alone(&config, &generation)
-            .map_err(|_: BuildError| name)
+        let role = self.role_alone(&config, &generation);
+        let role = role.map_err(|_: BuildError| name)?;
+        // That the model fails which was named exhausts no roster: there is nothing to tell.
+        role.note_exhausted();
+        Ok(role)
     }
 }
 

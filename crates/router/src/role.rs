@@ -543,10 +543,10 @@ impl Role {
         self.rungs[rung].window(measure).begin(now)
     }
 
-    /// Notes whether a call found anything that could answer; true when this
-    /// call begins an episode of exhaustion.
-    pub(crate) fn note_exhausted(&self, exhausted: bool) -> bool {
-        exhausted && !self.exhausted.swap(true, Ordering::Relaxed)
+    /// A call found nothing that could answer; true when it begins an episode of
+    /// exhaustion.
+    pub(crate) fn note_exhausted(&self) -> bool {
+        !self.exhausted.swap(true, Ordering::Relaxed)
     }
 
     /// A call was answered: an episode of exhaustion, if any, is over.

@@ -201,7 +201,7 @@ fn call(kind: &EventKind) -> Option<(&'static str, Value)> {
             "roster_exhausted",
             json!({"role": &**role,
                 "tried": tried.iter().map(|(m, c)| format!("{m}:{c}")).collect::<Vec<_>>(),
-                "refused": refused.iter().map(|(m, r)| format!("{m}:{}", r.as_str()))
+                "refused": refused.iter().map(|(m, r)| format!("{m}:{}", r.told()))
                     .collect::<Vec<_>>()}),
         ),
         _ => return None,

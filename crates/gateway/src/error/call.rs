@@ -37,7 +37,7 @@ impl ApiError {
     fn exhausted(message: String, rungs: &[RungEnd]) -> Self {
         let mut answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "roster_exhausted", message);
         answer.should_retry = Some(false);
-        answer.cause = rungs.first().map(|rung| rung.end.as_str());
+        answer.cause = rungs.first().map(|rung| rung.end.told());
         answer.rungs = rungs.iter().map(rung).collect();
         answer
     }
@@ -112,7 +112,7 @@ fn cause_of(kind: &CallErrorKind) -> &'static str {
     match kind {
         CallErrorKind::Failed(failure) => failure.class.as_str(),
         CallErrorKind::Exhausted(rungs) => {
-            rungs.first().map_or("roster_exhausted", |r| r.end.as_str())
+            rungs.first().map_or("roster_exhausted", |r| r.end.told())
         }
         _ => "internal",
     }

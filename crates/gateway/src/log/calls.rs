@@ -3,7 +3,6 @@
 use super::Ids;
 use crate::answer::{ms, usd};
 use evenkeel_core::{Class, Event, EventKind, HedgeResult, ShadowPair};
-use evenkeel_otel_emit::told_reason;
 
 /// What happens to one call.
 pub(super) fn call_event(event: &Event, ids: &Ids) {
@@ -91,7 +90,7 @@ pub(super) fn call_event(event: &Event, ids: &Ids) {
             task_type = task.as_deref().unwrap_or_default(),
             primary_model = %primary,
             fallback_model = %fallback,
-            reason = told_reason(reason),
+            reason,
             evenkeel.fallback_depth = rung,
             latency_added_ms = ms(*latency_added),
             error.type = class.map(Class::as_str),

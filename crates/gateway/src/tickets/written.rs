@@ -47,6 +47,7 @@ pub(super) fn write_context(context: &CallContext) -> String {
         session,
         workflow,
         degradation,
+        baggage,
         task,
         complexity,
         min_capability,
@@ -67,7 +68,7 @@ pub(super) fn write_context(context: &CallContext) -> String {
             said.insert(name.to_owned(), Value::from(&**value));
         }
     }
-    if let Some(baggage) = Baggage::default().write(degradation) {
+    if let Some(baggage) = baggage.write(degradation) {
         said.insert("baggage".to_owned(), Value::from(baggage));
     }
     if let Some(complexity) = complexity {
@@ -102,13 +103,15 @@ pub(super) fn read_context(text: &str) -> Result<CallContext, String> {
             .map(|model| model.as_str().unwrap_or_default());
         models.map(ModelId::new).collect()
     });
+    let baggage = Baggage::read(said["baggage"].as_str());
     Ok(CallContext {
         request_id: word("request_id"),
         caller: None,
         idempotency_key: None,
         session: word("session"),
         workflow: word("workflow"),
-        degradation: Baggage::read(said["baggage"].as_str()).degradation(),
+        degradation: baggage.degradation(),
+        baggage,
         task: word("task"),
         complexity: said["complexity"].as_str().and_then(Complexity::named),
         min_capability: said["min_capability"].as_f64(),
@@ -186,6 +189,13 @@ mod tests {
         };
         let read = read_context(&write_context(&context)).unwrap();
         assert_eq!(format!("{read:?}"), format!("{context:?}"));
+        let carries = CallContext {
+            baggage: Baggage::read(["vendor=x;p=1,evenkeel.degraded=1"]),
+            ..CallContext::default()
+        };
+        let read = read_context(&write_context(&carries)).unwrap();
+        let others = read.baggage.write(&read.degradation);
+        assert_eq!(others.as_deref(), Some("vendor=x;p=1"));
         let nothing = read_context(&write_context(&CallContext::default())).unwrap();
         assert!(nothing.session.is_none() && nothing.prompt_variables.is_empty());
     }

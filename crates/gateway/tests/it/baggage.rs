@@ -87,6 +87,34 @@ async fn a_trusted_callers_context_goes_on_with_one_more_step_and_to_no_provider
     }
 }
 
+/// Others' members go on as they came to a provider of one's own, from whom is believed.
+#[tokio::test]
+async fn a_provider_that_propagates_gets_what_a_trusted_caller_carries() {
+    let up = upstream("up", Behaviour::default()).await;
+    for (server, carries) in [("", true), ("trusted_networks = []", false)] {
+        let setup = Setup {
+            server,
+            provider: "propagate = true",
+            ..Setup::default()
+        };
+        let gateway = Gateway::with(&[&up], setup);
+        assert_eq!(ask(&gateway, BEFORE).await.status, 200);
+        let seen = up.requests();
+        let sent = seen.last().unwrap().headers.get("baggage");
+        let sent = sent.map(String::as_str);
+        assert_eq!(
+            sent.is_some_and(|sent| sent.ends_with(",vendor=x;p=1")),
+            carries,
+            "{sent:?}"
+        );
+        assert_eq!(
+            sent.is_some_and(|sent| sent.contains("evenkeel.depth=2")),
+            carries,
+            "{sent:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_healthy_step_passes_the_context_on_and_adds_nothing_of_its_own() {
     let up = upstream("up", Behaviour::default()).await;

@@ -80,7 +80,7 @@ async fn a_request_may_name_its_models() {
     let (_up, gateway) = gateway(Behaviour::default()).await;
     let reply = ask(&gateway, &[("x-evenkeel-roster", "p1/m1, p0/m0")]).await;
     assert_eq!(model(&reply), "p1/m1");
-    assert_eq!(reply.header("x-evenkeel-reason"), Some("not_pinned"));
+    assert_eq!(reply.header("x-evenkeel-reason"), Some("manual"));
 }
 
 #[tokio::test]

@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) role: &'static str,
     /// Keys of each fallback.
     pub(crate) fallback: &'static str,
+    /// Keys of each provider.
+    pub(crate) provider: &'static str,
     /// Tables that providers share.
     pub(crate) shared: &'static str,
     pub(crate) limits: Limits,
@@ -51,6 +53,7 @@ impl Default for Setup {
             server: "",
             role: "",
             fallback: "",
+            provider: "",
             shared: "",
             limits: Limits::default(),
         }
@@ -200,7 +203,8 @@ fn config(upstreams: &[&Upstream], setup: Setup) -> String {
         .map(|(i, upstream)| {
             let url = upstream.base_url();
             format!(
-                "[providers.p{i}]\ndialect = \"openai\"\nbase_url = \"{url}\"\napi_key = \"sk-upstream-{i}\"\n"
+                "[providers.p{i}]\ndialect = \"openai\"\nbase_url = \"{url}\"\napi_key = \"sk-upstream-{i}\"\n{}\n",
+                setup.provider
             )
         })
         .collect();

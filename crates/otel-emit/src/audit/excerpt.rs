@@ -5,7 +5,7 @@ use super::id::{AuditId, Text64};
 use super::record::{AuditAttempt, AuditLatency, AuditModel, AuditPolicy, AuditUsage, Record};
 use super::time::{ExactMs, WholeMs};
 use evenkeel_core::{
-    AttemptOutcome, AttemptRecord, CallId, Class, Latency, ModelId, PolicyStamp, TicketState,
+    AttemptOutcome, AttemptRecord, CallId, Latency, ModelId, PolicyStamp, TicketState,
     TraceContext, Trail,
 };
 use std::sync::Arc;
@@ -100,15 +100,9 @@ pub(super) fn attempts(trail: &Trail, duration: Duration) -> Vec<AuditAttempt> {
 }
 
 fn attempt(record: &AttemptRecord, duration: Duration) -> Option<AuditAttempt> {
-    let (outcome, failure) = match &record.outcome {
-        AttemptOutcome::Won => ("ok", None),
-        AttemptOutcome::Cancelled => ("cancelled", None),
-        AttemptOutcome::Failed(failure) if failure.class == Class::Semantic => {
-            ("rejected_quality", Some(failure))
-        }
-        AttemptOutcome::Failed(failure) => ("error", Some(failure)),
-        // One that still runs is kept to be measured, and gives no answer any more.
-        _ => ("abandoned", None),
+    let failure = match &record.outcome {
+        AttemptOutcome::Failed(failure) => Some(failure),
+        _ => None,
     };
     let ended = record.ended.unwrap_or(duration);
     let status = failure.and_then(|failure| failure.status);
@@ -120,7 +114,7 @@ fn attempt(record: &AttemptRecord, duration: Duration) -> Option<AuditAttempt> {
         ttft_ms: record
             .first_token
             .map(|at| WholeMs(at.saturating_sub(record.started))),
-        outcome,
+        outcome: record.outcome.word(record.rejected),
         error_type: failure.map(|failure| failure.class.as_str()),
         http_status: status.filter(|status| (100..600).contains(status)),
     })

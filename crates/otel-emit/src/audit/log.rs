@@ -14,7 +14,6 @@ use super::record::{
 };
 use super::sink::AuditSink;
 use super::time::{ExactMs, WallTime, WholeMs};
-use crate::reason::told;
 use evenkeel_core::{
     CallId, Class, Clock, Event, EventKind, HedgeResult, Meta, Observer, PolicyStamp, Route,
     SystemClock,
@@ -169,7 +168,7 @@ impl AuditLog {
         // Whatever is not the primary's answer has a reason.
         let last = class.map_or(Class::Cancelled.as_str(), Class::as_str);
         let why = why.or(*error).unwrap_or(last);
-        record.reason = (*route != Route::Primary).then(|| told(why));
+        record.reason = (*route != Route::Primary).then_some(why);
         record.set_attempts(attempts(trail, *duration));
         record.latency = Some(AuditLatency {
             total_ms: Some(WholeMs(*duration)),
@@ -208,7 +207,7 @@ impl AuditLog {
                 record = self.record(RecordKind::Hedge, call);
                 put_call(&mut record, request_id.as_ref(), call, role, task.as_ref());
                 record.model = Some(pair(from_model, to_model));
-                record.reason = Some(told(why));
+                record.reason = Some(*why);
                 record.hedge = Some(AuditHedge {
                     result: result.as_str(),
                     patience_ms: Some(WholeMs(*patience)),
@@ -228,7 +227,7 @@ impl AuditLog {
                 record = self.record(RecordKind::Fallback, call);
                 put_call(&mut record, request_id.as_ref(), call, role, task.as_ref());
                 record.model = Some(pair(primary, fallback));
-                record.reason = Some(told(why));
+                record.reason = Some(*why);
                 record.latency = Some(AuditLatency {
                     added_ms: Some(WholeMs(*latency_added)),
                     ..AuditLatency::default()

@@ -2,7 +2,6 @@
 
 use super::Metrics;
 use super::labels::{self, Labels, ModelLabels, label};
-use crate::reason::told;
 use crate::semconv;
 use evenkeel_core::{
     AttemptKind, Class, Cost, DegradationLevel, Event, EventKind, ModelId, Observer, ProbeVerdict,
@@ -338,7 +337,7 @@ impl Metrics {
             label(labels::TASK_TYPE, labels.task_type(task.as_deref())),
             label(labels::PRIMARY, labels.id(primary)),
             label(labels::FALLBACK, labels.id(fallback)),
-            label(labels::REASON, told(reason)),
+            label(labels::REASON, *reason),
         ];
         made.fallbacks.add(1, &counted);
         let [role, ..] = counted;

@@ -1,7 +1,7 @@
 //! The span of a call.
 
 use crate::value::{foreign, int, model, ms, text};
-use crate::{names, reason, semconv};
+use crate::{names, semconv};
 use evenkeel_core::{AttemptRecord, EventKind, Meta, PolicyStamp, Trail};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, Tracer};
@@ -85,7 +85,7 @@ pub(super) fn finish(span: &mut impl Span, streams: bool, kind: &EventKind) {
         attributes.push(model(names::MODEL_ANSWERED, &meta.model_id));
         attributes.push(KeyValue::new(names::FALLBACK_DEPTH, int(meta.rung)));
     }
-    attributes.extend(reason.map(|word| text(names::REASON, reason::told(word))));
+    attributes.extend(reason.map(|word| text(names::REASON, word)));
     let variant = prompt_variant.clone();
     attributes.extend(variant.map(|variant| text(names::PROMPT_VARIANT, variant)));
     attributes.extend(error.map(|word| text(semconv::ERROR_TYPE, word)));

@@ -1,7 +1,8 @@
 //! The events of the contract, with exactly its attributes.
 
+use crate::breached_percentile;
 use crate::value::{foreign, int, model, ms, text, texts};
-use crate::{names, reason, semconv};
+use crate::{names, semconv};
 use evenkeel_core::{Class, EventKind, HedgeResult, Latency, ModelId, Refusal};
 use opentelemetry::KeyValue;
 use std::time::Duration;
@@ -170,7 +171,7 @@ fn breach(kind: &EventKind) -> Option<Vec<KeyValue>> {
     else {
         return None;
     };
-    let percentile = reason::breached_percentile(detector);
+    let percentile = breached_percentile(detector);
     let mut attributes = vec![
         text(names::AGENT_ROLE, role.clone()),
         model(names::MODEL_PRIMARY, breached),
@@ -207,7 +208,7 @@ fn fallback(kind: &EventKind) -> Option<Vec<KeyValue>> {
         foreign(names::BARE_TASK_TYPE, &task),
         model(names::BARE_PRIMARY_MODEL, primary),
         model(names::BARE_FALLBACK_MODEL, fallback),
-        text(names::BARE_REASON, reason::told(reason)),
+        text(names::BARE_REASON, *reason),
         KeyValue::new(names::BARE_LATENCY_ADDED_MS, ms(*latency_added)),
         KeyValue::new(names::FALLBACK_DEPTH, int(*rung)),
     ];
@@ -307,9 +308,7 @@ fn exhausted(kind: &EventKind) -> Option<Vec<KeyValue>> {
         return None;
     };
     let tried = tried.iter().map(|(id, _)| id.as_str().to_owned().into());
-    let refusal = |(id, refusal): &(ModelId, Refusal)| {
-        format!("{id}:{}", reason::told(refusal.as_str())).into()
-    };
+    let refusal = |(id, refusal): &(ModelId, Refusal)| format!("{id}:{}", refusal.told()).into();
     let mut attributes = vec![
         text(names::AGENT_ROLE, role.clone()),
         model(names::MODEL_PRIMARY, primary),

@@ -41,7 +41,8 @@ async fn a_request_carries_our_key_our_trace_and_nothing_else() {
     call.context.session = Some("private".into());
     let carried =
         "evenkeel.degraded=1,evenkeel.depth=2,evenkeel.min_capability=0.83,evenkeel.quality=0.90";
-    call.context.degradation = Baggage::read([carried, "vendor=x"]).degradation();
+    call.context.baggage = Baggage::read([carried, "Vendor=X;p=1"]);
+    call.context.degradation = call.context.baggage.degradation();
     let answer = client.complete(call).await.unwrap();
     assert_eq!(answer.plain_text(), "Yes.");
     assert_eq!((answer.created, answer.usage.unwrap().input), (7, 3));
@@ -58,7 +59,8 @@ async fn a_request_carries_our_key_our_trace_and_nothing_else() {
             "accept-encoding: identity",
             "accept: application/json",
             &format!("authorization: bearer {}", KEY.to_lowercase()),
-            &format!("baggage: {carried}"),
+            // The head is read in lower case.
+            &format!("baggage: {carried},vendor=x;p=1"),
             &length,
             "content-type: application/json",
             &host,

@@ -32,18 +32,10 @@ impl Call {
         attempt.spent = Some(spent);
         let (usage, usage_estimated) = (spent.told(), spent.is_estimate);
         attempt.asks_again_at_end = attempt.asks_again.take();
-        let (word, class) = match &outcome {
-            AttemptOutcome::Won => ("ok", None),
-            AttemptOutcome::Failed(failure) if attempt.rejected => {
-                ("rejected_quality", Some(failure.class))
-            }
-            AttemptOutcome::Failed(failure) => ("error", Some(failure.class)),
-            AttemptOutcome::Cancelled => ("cancelled", None),
-            _ => ("abandoned", None),
-        };
-        let status = match &outcome {
-            AttemptOutcome::Failed(failure) => failure.status,
-            _ => None,
+        let rejected = attempt.rejected;
+        let (class, status) = match &outcome {
+            AttemptOutcome::Failed(failure) => (Some(failure.class), failure.status),
+            _ => (None, None),
         };
         let model = &self.role.rungs[attempt.rung].model;
         let kind = EventKind::AttemptEnded {
@@ -60,7 +52,7 @@ impl Call {
             usage,
             usage_estimated,
             cost: spent.cost,
-            outcome: word,
+            outcome: outcome.word(rejected),
             class,
             status,
             reported: attempt.reported.clone(),
@@ -73,6 +65,7 @@ impl Call {
             record.usage = usage;
             record.usage_estimated = usage_estimated;
             record.outcome = outcome;
+            record.rejected = rejected;
             record.cost = spent.cost;
         }
         self.tell(now, kind);
@@ -188,7 +181,7 @@ impl Call {
                 .map(evenkeel_core::SubstitutionReason::as_str)
         };
         if self.demand.first() == Some(winner.rung) {
-            return (Route::Fallback, Some(Refusal::NotPinned.as_str()));
+            return (Route::Fallback, Some(Refusal::NotPinned.told()));
         }
         let first = &self.attempts[0];
         // Meant for a lower rung: the active one, or a canary between it and the primary.
@@ -206,7 +199,7 @@ impl Call {
 
     /// How the rung the call was meant for ended, else the first that did.
     fn failover_reason(&self) -> Option<&'static str> {
-        self.first_end().map(|(_, end)| end.as_str())
+        self.first_end().map(|(_, end)| end.told())
     }
 
     fn first_end(&self) -> Option<&(usize, RungEndKind)> {
@@ -228,14 +221,20 @@ impl Call {
 
     fn tell_route(&mut self, index: usize, now: Instant) {
         self.end_races(Some(index), now);
-        let winner = &self.attempts[index];
-        if winner.hedge_of.is_some() || winner.rung == self.assigned {
+        if !self.falls_back(index) {
             return;
         }
         let end = self.first_end();
         let failed = end.and_then(|(rung, end)| Some((end.class()?, self.status(*rung))));
         let reason = self.failover_reason().unwrap_or("transient");
         self.tell_fallback(index, reason, failed, now);
+    }
+
+    /// Whether attempt `index`, which answers, does so because a failure or a refusal moved
+    /// the call to another model than its primary.
+    pub(super) fn falls_back(&self, index: usize) -> bool {
+        let winner = &self.attempts[index];
+        winner.rung > 0 && winner.hedge_of.is_none() && winner.rung != self.assigned
     }
 
     /// Tells that attempt `index` answers because of `reason`, and where that is a failure,
@@ -298,6 +297,7 @@ impl Call {
         // The rung the call was meant for leads, the others follow by rank.
         let first = self.assigned;
         self.ends.sort_by_key(|(rung, _)| (*rung != first, *rung));
+        let ends: Vec<RungEnd> = self.ends.iter().map(|end| self.rung_end(end)).collect();
         let kind = match (self.ends.as_slice(), self.last_failure.take()) {
             ([(_, RungEndKind::Failed(_))], Some(failure)) => CallErrorKind::Failed(failure),
             // Nothing that may be asked can do as much: that is the caller's to know.
@@ -317,24 +317,31 @@ impl Call {
                 };
                 CallErrorKind::Failed(failure.unwrap_or_else(alone))
             }
-            (ends, _) => CallErrorKind::Exhausted(
-                ends.iter()
-                    .map(|(rung, end)| RungEnd {
-                        model: self.role.rungs[*rung].model.id.clone(),
-                        end: *end,
-                    })
-                    .collect(),
-            ),
+            _ => CallErrorKind::Exhausted(ends.clone()),
         };
+        let is_exhausted = match &kind {
+            // The caller is told of the only model itself.
+            CallErrorKind::Failed(failure) => {
+                self.role.rungs.len() == 1 && failure.class.is_of_models()
+            }
+            _ => true,
+        };
+        if is_exhausted {
+            self.tell_exhausted(&ends, now);
+        }
         self.fail(kind, now);
+    }
+
+    fn rung_end(&self, (rung, end): &(usize, RungEndKind)) -> RungEnd {
+        RungEnd {
+            model: self.role.rungs[*rung].model.id.clone(),
+            end: *end,
+        }
     }
 
     /// Ends the call without an answer.
     pub(super) fn fail(&mut self, kind: CallErrorKind, now: Instant) {
         self.note_drills(None, now);
-        if let CallErrorKind::Exhausted(ends) = &kind {
-            self.tell_exhausted(ends, now);
-        }
         let retry_after = match &kind {
             CallErrorKind::Failed(failure) => failure.retry_after,
             CallErrorKind::DegradedInput { .. } => None,
@@ -359,7 +366,7 @@ impl Call {
     }
 
     fn tell_exhausted(&self, ends: &[RungEnd], now: Instant) {
-        if !self.role.note_exhausted(true) {
+        if !self.role.note_exhausted() {
             return;
         }
         let mut tried = Vec::new();

@@ -505,6 +505,7 @@ impl Call {
             first_token: None,
             ended: None,
             outcome: AttemptOutcome::Running,
+            rejected: false,
             usage: None,
             usage_estimated: false,
             cost: None,

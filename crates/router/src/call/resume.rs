@@ -344,8 +344,7 @@ impl Call {
         let Some(winner) = self.winner.filter(|_| self.answering == self.winner) else {
             return false;
         };
-        let won = &self.attempts[winner];
-        won.rung != rung && (won.hedge_of.is_some() || won.rung == self.assigned)
+        rung > 0 && rung != self.attempts[winner].rung && !self.falls_back(winner)
     }
 
     fn tell_interrupted(&self, from: usize, broken: &Failure, to: Option<usize>, now: Instant) {

@@ -54,7 +54,7 @@ async fn a_dear_call_goes_to_a_cheaper_rung_and_the_trail_says_why() {
     // A thousand tokens at the primary: ten cents and the input.
     let answer = ask(&world, up_to(1_000)).await;
     assert_eq!(told(&answer.trail), ["skip 0 over_cost", "1 failover won"]);
-    assert_eq!(answer.meta.fallback_reason, Some("over_cost"));
+    assert_eq!(answer.meta.fallback_reason, Some("manual"));
     let [(expected, ceiling)] = over_cost(&answer.trail)[..] else {
         panic!("{:?}", answer.trail)
     };

@@ -397,7 +397,7 @@ async fn only_the_pinned_models_are_asked_in_their_order() {
     let answer = world.ask_with(pinned(&[1])).await.unwrap();
     assert_eq!(told(&answer.trail), ["1 first won"]);
     let reason = (answer.meta.route, answer.meta.fallback_reason);
-    assert_eq!(reason, (Route::Fallback, Some("not_pinned")));
+    assert_eq!(reason, (Route::Fallback, Some("manual")));
     assert_eq!(told(&world.ask().await.unwrap().trail), ["0 first won"]);
 }
 

@@ -4,7 +4,7 @@ use crate::world::{Plan, ROLE, World, deadline, ms, router, steady, told};
 use evenkeel_chaos::{Behaviour, Fault, Simulated};
 use evenkeel_core::{
     CallContext, ChatRequest, ChatResponse, Delta, EventKind, EventStream, Failure, Finish, Phase,
-    Provider, ProviderCall, StreamEvent,
+    Provider, ProviderCall, Route, StreamEvent,
 };
 use evenkeel_roster::{HedgeMode, RolePolicy, Signal};
 use evenkeel_router::{CallErrorKind, Router};
@@ -547,6 +547,23 @@ async fn a_failover_among_fallbacks_is_told() {
         .memory
         .count(|k| matches!(k, EventKind::ModelFallback { .. }));
     assert_eq!(told, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_to_the_primary_has_not_fallen_back() {
+    let world = Plan::new(vec![steady(10_000), steady(100)]).build();
+    for _ in 0..10 {
+        world.ask().await.unwrap();
+    }
+    assert_eq!(world.memory.substitutions(), [(0, 1)]);
+    world.set(0, steady(100));
+    world.set(1, failing(500));
+    let answer = world.ask().await.unwrap();
+    assert_eq!((answer.meta.rung, answer.meta.route), (0, Route::Primary));
+    let told = world
+        .memory
+        .count(|k| matches!(k, EventKind::ModelFallback { .. }));
+    assert_eq!(told, 0);
 }
 
 #[tokio::test(start_paused = true)]

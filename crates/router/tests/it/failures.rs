@@ -1,10 +1,10 @@
 //! What each class of failure leads to, by its whole trail.
 
-use crate::world::{Plan, World, deadline, ms, steady, told};
+use crate::world::{Plan, World, deadline, model_id, ms, steady, told};
 use evenkeel_chaos::{Behaviour, Fault};
 use evenkeel_core::{Class, EventKind, Refusal};
 use evenkeel_roster::OnContentFilter;
-use evenkeel_router::{CallErrorKind, RungEndKind};
+use evenkeel_router::{BreakerAction, BreakerTarget, CallErrorKind, RungEndKind};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -248,6 +248,53 @@ async fn one_episode_of_exhaustion_is_told_once() {
             .iter()
             .all(|r| matches!(r.end, RungEndKind::Refused(Refusal::BreakerOpen(_))))
     );
+}
+
+/// What each episode of exhaustion had: how its rungs failed or refused, and the last class.
+fn exhausted(world: &World) -> Vec<(Vec<&'static str>, Option<Class>)> {
+    world.memory.all(|kind| match kind {
+        EventKind::RosterExhausted {
+            tried,
+            refused,
+            last,
+            ..
+        } => {
+            let failed = tried.iter().map(|(_, class)| class.as_str());
+            let refused = refused.iter().map(|(_, refusal)| refusal.as_str());
+            Some((failed.chain(refused).collect(), *last))
+        }
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_roster_of_one_is_exhausted_like_any_other() {
+    let world = Plan::new(vec![failing(503)]).build();
+    for _ in 0..8 {
+        let error = world.ask().await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Failed(_)), "{error}");
+    }
+    let failed = (vec!["overloaded"], Some(Class::Overloaded));
+    assert_eq!(exhausted(&world), [failed.clone()], "once an episode");
+    world.set(0, steady(100));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    world.ask().await.unwrap();
+    world.set(0, failing(503));
+    world.ask().await.unwrap_err();
+    assert_eq!(exhausted(&world), [failed.clone(), failed]);
+
+    // Nobody is asked: the breaker is open from the first call on.
+    let world = Plan::new(vec![steady(100)]).build();
+    let breaker = BreakerTarget::Model(model_id(0));
+    let eve = world.router.operator("eve");
+    eve.breaker(&breaker, BreakerAction::ForceOpen).unwrap();
+    world.ask().await.unwrap_err();
+    assert_eq!(exhausted(&world), [(vec!["breaker_open"], None)]);
+
+    // What is the request's own exhausts nobody.
+    let world = Plan::new(vec![failing(400)]).build();
+    world.ask().await.unwrap_err();
+    assert_eq!(exhausted(&world), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,6 +78,8 @@ async fn a_pass_is_neither_hedged_nor_failed_over_nor_repeated() {
     };
     assert_eq!(failure.class, Class::Transient);
     assert_eq!((world.stats(0).started, world.stats(1).started), (2, 0));
+    let exhausted = |k: &EventKind| matches!(k, EventKind::RosterExhausted { .. });
+    assert_eq!(world.memory.count(exhausted), 0, "no roster was asked");
 }
 
 /// Nothing that keeps calls off a model keeps a pass off it, and nothing that

@@ -70,7 +70,7 @@ async fn another_rung_is_asked_before_anybody_waits() {
         told(&answer.trail),
         ["skip 0 rate_limit_near", "1 failover won"]
     );
-    assert_eq!(answer.meta.fallback_reason, Some("rate_limit_near"));
+    assert_eq!(answer.meta.fallback_reason, Some("cooldown"));
 }
 
 #[tokio::test(start_paused = true)]

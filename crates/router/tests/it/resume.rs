@@ -1,7 +1,7 @@
 //! Streams that go on after they broke, and those that do not.
 
 use crate::tape::{Cue, Deck, Read, begin, broken, cut, deck, end, read, text, texts, whole};
-use crate::world::{deadline, ms};
+use crate::world::{ROLE, deadline, ms};
 use evenkeel_core::{
     CallContext, ChatRequest, Class, Delta, EventKind, Extra, Failure, Finish, Message, Meta, Part,
     Phase, Reasoning, ReasoningPart, Role, Route, StreamEvent, Tool, TrailStep, Usage,
@@ -629,4 +629,42 @@ async fn every_attempt_tells_what_it_took_as_far_as_it_is_known() {
     let spent = trail[0].spent();
     assert_eq!((spent.usage.input, spent.usage.output), (19, 8));
     assert!(spent.at_least);
+}
+
+/// Fallbacks that were told: the rung and why.
+fn fallbacks(deck: &Deck) -> Vec<(usize, &'static str)> {
+    deck.memory.all(|k| match k {
+        EventKind::ModelFallback { rung, reason, .. } => Some((*rung, *reason)),
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_goes_on_at_the_primary_has_not_fallen_back() {
+    let tapes = vec![
+        vec![whole(&["One ", "two."], ms(10))],
+        vec![broken(&["One "], ms(10))],
+    ];
+    let deck = deck(tapes, any, nothing_known);
+    deck.router.operator("eve").force(ROLE, Some(1)).unwrap();
+    let read = deck.read().await;
+    assert_eq!(read.text(), "One two.");
+    assert_eq!(joints(&read)[0].route, Route::Primary);
+    assert_eq!(fallbacks(&deck), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_left_the_primary_it_came_back_to_has_fallen_back_once() {
+    let tapes = vec![
+        vec![broken(&["One "], ms(10))],
+        vec![vec![cut()]],
+        vec![whole(&["One ", "two."], ms(10))],
+    ];
+    let deck = deck(tapes, any, nothing_known);
+    deck.router.operator("eve").force(ROLE, Some(1)).unwrap();
+    // Rung 2 is passed over at first: the primary is what rung 1 falls back to.
+    let read = deck.read().await;
+    assert_eq!(read.text(), "One two.", "{:?}", read.trail);
+    let rungs: Vec<usize> = fallbacks(&deck).iter().map(|(rung, _)| *rung).collect();
+    assert_eq!(rungs, [2], "{:?}", read.trail);
 }

@@ -155,6 +155,20 @@ impl Stage {
     }
 }
 
+/// How each attempt ended, as events say it and as the trail of its call has it.
+fn words(stage: &Stage) -> [Vec<&'static str>; 2] {
+    let told = stage.memory.all(|k| match k {
+        EventKind::AttemptEnded { outcome, .. } => Some(*outcome),
+        _ => None,
+    });
+    let trails = stage.memory.all(|k| match k {
+        EventKind::CallEnded { trail, .. } => Some(trail.clone()),
+        _ => None,
+    });
+    let kept = trails.iter().flat_map(|trail| trail.attempts());
+    [told, kept.map(|a| a.outcome.word(a.rejected)).collect()]
+}
+
 /// Answers must be good; others are worth asking again.
 fn good() -> Arc<dyn Validator> {
     Arc::new(Quick(|judged| {
@@ -227,6 +241,7 @@ async fn an_invalid_answer_is_asked_for_once_more_with_the_hint() {
         trail,
         ["0 first semantic", "wait 0 semantic", "0 retry won"]
     );
+    assert_eq!(words(&stage), [["rejected_quality", "ok"]; 2]);
     let asked = stage.models[0].asked.lock().unwrap().clone();
     let [.., said, hint] = asked[1].messages.as_slice() else {
         panic!("no repair");
@@ -352,6 +367,9 @@ async fn a_validator_without_a_verdict_sends_the_call_on_and_counts_on_nobody() 
         }
         assert_eq!(stage.without_verdict(), [(why, false); 6]);
         assert_eq!(stage.rejected(), [], "no verdict is no rejection");
+        let [told, kept] = words(&stage);
+        assert_eq!(told, ["error", "ok"].repeat(6), "{odd:?}");
+        assert_eq!(kept, told);
         let role = stage.router.explain(ROLE).unwrap();
         assert_eq!(role.rungs[0].semantic.state, "closed", "{odd:?}");
         assert_eq!(role.rungs[0].health.breaker.state, "closed", "{odd:?}");
