@@ -157,8 +157,7 @@ fn fallback() -> EventKind {
         primary: id("a/m"),
         fallback: id("b/m"),
         rung: 1,
-        // The router has more words than the contract.
-        reason: "rate_limit_near",
+        reason: "cooldown",
         class: Some(Class::Overloaded),
         status: Some(503),
         latency_added: Duration::from_millis(412),
