@@ -1,6 +1,8 @@
 //! What happens to calls and roles, as structured log lines.
 
 mod calls;
+#[cfg(test)]
+mod every_line;
 
 use crate::answer::{ms, usd};
 use calls::{call_event, shadowed};
@@ -8,9 +10,7 @@ use evenkeel_core::{
     CallId, Class, Event, EventKind, HedgeResult, Observer, TicketState, TraceContext,
 };
 use evenkeel_otel_emit::breached_percentile;
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tracing::field::display;
 
 /// Writes every notable event as one `tracing` event: the field `event` names
@@ -23,7 +23,6 @@ use tracing::field::display;
 /// attempt, hedge and probe.
 #[derive(Debug, Default)]
 pub struct LogObserver {
-    exhausted: Episodes,
     /// Who knows the traces of calls.
     tracing: Option<Arc<dyn Observer>>,
 }
@@ -91,41 +90,8 @@ fn is_routine(kind: &EventKind) -> bool {
     }
 }
 
-/// Roles of which no model can answer just now. Only the first call of an
-/// episode is told: in an outage every call would be.
-#[derive(Debug, Default)]
-struct Episodes {
-    count: AtomicUsize,
-    roles: Mutex<HashSet<Arc<str>>>,
-}
-
-impl Episodes {
-    /// Whether an episode begins with this call.
-    fn begin(&self, role: &Arc<str>) -> bool {
-        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = roles.insert(role.clone());
-        self.count.store(roles.len(), Ordering::Release);
-        begins
-    }
-
-    /// A call of the role was answered.
-    fn end(&self, role: &Arc<str>) {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
-        roles.remove(role);
-        self.count.store(roles.len(), Ordering::Release);
-    }
-}
-
 impl Observer for LogObserver {
     fn on(&self, event: &Event) {
-        if let EventKind::CallEnded { role, outcome, .. } = &event.kind
-            && *outcome == "ok"
-        {
-            self.exhausted.end(role);
-        }
         if is_routine(&event.kind) && !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
@@ -148,33 +114,6 @@ impl Observer for LogObserver {
             | EventKind::PolicyChanged { .. }
             | EventKind::DrillStarted { .. }
             | EventKind::DrillEnded { .. }) => operator_event(kind),
-            EventKind::RosterExhausted {
-                role,
-                primary,
-                tried,
-                refused,
-                last,
-                ..
-            } => {
-                if self.exhausted.begin(role) {
-                    let tried: Vec<&str> = tried.iter().map(|(m, _)| m.as_str()).collect();
-                    let refused: Vec<String> = refused
-                        .iter()
-                        .map(|(m, r)| format!("{m}:{}", r.told()))
-                        .collect();
-                    tracing::warn!(
-                        event = "roster_exhausted",
-                        call,
-                        trace_id,
-                        span_id,
-                        agent.role = %role,
-                        model.primary = %primary,
-                        exhausted.tried = tried.join(","),
-                        exhausted.refused = refused.join(","),
-                        error.type = last.map(Class::as_str),
-                    );
-                }
-            }
             EventKind::Shadowed(pair) => shadowed(ids, pair),
             EventKind::WorkflowDegraded {
                 workflow,
@@ -444,9 +383,9 @@ fn operator_event(kind: &EventKind) {
             target,
         } => tracing::warn!(
             event = "operator_acted",
-            operator = %operator,
-            action,
-            target = target.as_str(),
+            operator.name = %operator,
+            operator.action = action,
+            operator.target = target.as_str(),
         ),
         EventKind::PolicyChanged {
             policy,
@@ -524,7 +463,7 @@ fn ticket_event(kind: &EventKind, ids: &Ids) {
                         ticket.state = state.as_str(),
                         ticket.attempts = attempts,
                         request_id,
-                        error.type = why,
+                        ticket.why = why,
                     )
                 };
             }

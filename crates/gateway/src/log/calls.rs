@@ -2,7 +2,7 @@
 
 use super::Ids;
 use crate::answer::{ms, usd};
-use evenkeel_core::{Class, Event, EventKind, HedgeResult, ShadowPair};
+use evenkeel_core::{AttemptOutcome, Class, Event, EventKind, HedgeResult, ShadowPair};
 
 /// What happens to one call.
 pub(super) fn call_event(event: &Event, ids: &Ids) {
@@ -97,6 +97,7 @@ pub(super) fn call_event(event: &Event, ids: &Ids) {
             http.response.status_code = status,
         ),
         EventKind::HedgeStarted { .. } | EventKind::HedgeEnded { .. } => hedge_event(event, ids),
+        EventKind::RosterExhausted { .. } => exhausted(event, ids),
         EventKind::CallEnded { .. } => call_ended(event, ids),
         _ => quality_event(event, ids),
     }
@@ -261,6 +262,38 @@ pub(super) fn shadowed(ids: &Ids, pair: &ShadowPair) {
     );
 }
 
+/// Nobody could answer. The router tells of the first call of an episode alone.
+fn exhausted(event: &Event, ids: &Ids) {
+    let (trace_id, span_id) = ids.of_trace();
+    let EventKind::RosterExhausted {
+        role,
+        primary,
+        tried,
+        refused,
+        last,
+        ..
+    } = &event.kind
+    else {
+        return;
+    };
+    let tried: Vec<&str> = tried.iter().map(|(model, _)| model.as_str()).collect();
+    let refused: Vec<String> = refused
+        .iter()
+        .map(|(model, refusal)| format!("{model}:{}", refusal.told()))
+        .collect();
+    tracing::warn!(
+        event = "roster_exhausted",
+        call = ids.call,
+        trace_id,
+        span_id,
+        agent.role = %role,
+        model.primary = %primary,
+        exhausted.tried = tried.join(","),
+        exhausted.refused = refused.join(","),
+        error.type = last.map(Class::as_str),
+    );
+}
+
 fn call_ended(event: &Event, ids: &Ids) {
     let (trace_id, span_id) = ids.of_trace();
     let call = ids.call;
@@ -271,11 +304,18 @@ fn call_ended(event: &Event, ids: &Ids) {
         class,
         duration,
         trail,
+        reported,
         ..
     } = &event.kind
     else {
         return;
     };
+    // Its provider's word, and not all of a long one.
+    let reported = reported.model.as_ref().map(|name| format!("{name:.256}"));
+    let answering = trail
+        .attempts()
+        .filter(|a| matches!(a.outcome, AttemptOutcome::Won));
+    let first_token = answering.last().and_then(|a| a.first_token);
     macro_rules! ended {
         ($level:ident) => {
             tracing::$level!(
@@ -286,7 +326,9 @@ fn call_ended(event: &Event, ids: &Ids) {
                 agent.role = %role,
                 outcome,
                 duration_ms = ms(*duration),
-                gen_ai.response.model = meta.as_ref().map(|m| display(&m.model_id)),
+                first_token_ms = first_token.map(ms),
+                model.answered = meta.as_ref().map(|m| display(&m.model_id)),
+                gen_ai.response.model = reported,
                 evenkeel.route = meta.as_ref().map(|m| m.route.as_str()),
                 evenkeel.attempts = meta.as_ref().map(|m| m.attempts),
                 cost_usd = meta.as_ref().and_then(|m| m.cost_usd).map(usd),

@@ -6,18 +6,9 @@ use evenkeel_core::{
 };
 use serde_json::Value;
 use std::io;
+use std::sync::Mutex;
 use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
-
-#[test]
-fn an_outage_is_told_once_until_a_call_is_answered() {
-    let episodes = Episodes::default();
-    let role: Arc<str> = Arc::from("planner");
-    assert!(episodes.begin(&role));
-    assert!(!episodes.begin(&role));
-    episodes.end(&role);
-    assert!(episodes.begin(&role));
-}
 
 /// What was written.
 #[derive(Debug, Clone, Default)]
@@ -57,27 +48,43 @@ impl Observer for OneTrace {
     }
 }
 
-/// The one line of an event, at `info`.
-fn line(kind: EventKind, call: Option<CallId>) -> Value {
+/// The lines of an event that comes so often, from this level on.
+pub(super) fn written(
+    kind: &EventKind,
+    call: Option<CallId>,
+    level: tracing::Level,
+    times: usize,
+) -> String {
     let written = Written::default();
     let subscriber = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
-        .with_max_level(tracing::Level::INFO)
+        .with_max_level(level)
         .with_writer(written.clone())
         .finish();
     let log = LogObserver::new().with_traces_of(Arc::new(OneTrace));
     let at = tokio::time::Instant::now().into_std();
-    tracing::subscriber::with_default(subscriber, || log.on(&Event { at, call, kind }));
-    let bytes = written.0.lock().unwrap();
-    serde_json::from_slice(&bytes).unwrap()
+    let kind = || kind.clone();
+    tracing::subscriber::with_default(subscriber, || {
+        for _ in 0..times {
+            let kind = kind();
+            log.on(&Event { at, call, kind });
+        }
+    });
+    let bytes = written.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
 }
 
-fn id(text: &str) -> ModelId {
+/// The one line of an event, at `info`.
+fn line(kind: EventKind, call: Option<CallId>) -> Value {
+    serde_json::from_str(&written(&kind, call, tracing::Level::INFO, 1)).unwrap()
+}
+
+pub(super) fn id(text: &str) -> ModelId {
     ModelId::new(text).unwrap()
 }
 
-fn latency(p95: Option<Duration>) -> Latency {
+pub(super) fn latency(p95: Option<Duration>) -> Latency {
     Latency {
         measure: "total",
         p95,
@@ -88,7 +95,7 @@ fn latency(p95: Option<Duration>) -> Latency {
     }
 }
 
-fn substitution() -> EventKind {
+pub(super) fn substitution() -> EventKind {
     EventKind::ModelSubstitution {
         role: "planner".into(),
         task: None,
@@ -102,7 +109,7 @@ fn substitution() -> EventKind {
     }
 }
 
-fn hedge() -> EventKind {
+pub(super) fn hedge() -> EventKind {
     EventKind::HedgeEnded {
         role: "planner".into(),
         task: None,
@@ -118,7 +125,7 @@ fn hedge() -> EventKind {
     }
 }
 
-fn restoration() -> EventKind {
+pub(super) fn restoration() -> EventKind {
     EventKind::ModelRestoration {
         role: "planner".into(),
         task: None,
@@ -133,7 +140,7 @@ fn restoration() -> EventKind {
     }
 }
 
-fn breach(detector: &'static str) -> EventKind {
+pub(super) fn breach(detector: &'static str) -> EventKind {
     EventKind::LatencyBreach {
         role: "planner".into(),
         task: None,
@@ -149,7 +156,7 @@ fn breach(detector: &'static str) -> EventKind {
     }
 }
 
-fn fallback() -> EventKind {
+pub(super) fn fallback() -> EventKind {
     EventKind::ModelFallback {
         role: "planner".into(),
         task: None,
@@ -164,7 +171,7 @@ fn fallback() -> EventKind {
     }
 }
 
-fn transition() -> EventKind {
+pub(super) fn transition() -> EventKind {
     EventKind::BreakerTransition {
         provider: "a".into(),
         model: Some(id("a/m")),
@@ -178,7 +185,7 @@ fn transition() -> EventKind {
     }
 }
 
-fn degraded() -> EventKind {
+pub(super) fn degraded() -> EventKind {
     EventKind::WorkflowDegraded {
         workflow: "run-7".into(),
         level: DegradationLevel::Minor,
@@ -188,7 +195,7 @@ fn degraded() -> EventKind {
     }
 }
 
-fn rejected() -> EventKind {
+pub(super) fn rejected() -> EventKind {
     EventKind::QualityRejected {
         role: "planner".into(),
         task: None,
@@ -199,7 +206,7 @@ fn rejected() -> EventKind {
     }
 }
 
-fn exhausted() -> EventKind {
+pub(super) fn exhausted() -> EventKind {
     EventKind::RosterExhausted {
         role: "planner".into(),
         task: None,
