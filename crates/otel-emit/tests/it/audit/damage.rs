@@ -51,8 +51,11 @@ fn each_kind_of_damage_has_its_name_and_place() {
     assert_eq!(faults(&changed), ["file1:2: changed"]);
     // Nothing that parsing would pass over.
     for (written, forged) in [
-        ("\"role\":", "\"role\":\"forged\",\"role\":"),
-        ("\"role\":", "\"role\": "),
+        (
+            "\"request_id\":",
+            "\"request_id\":\"forged\",\"request_id\":",
+        ),
+        ("\"request_id\":", "\"request_id\": "),
         ("{\"v\":1,", "{\"v\":1, "),
         ("\"kind\"", "\"k\\u0069nd\""),
         ("\"seq\":5,", "\"seq\":5.0,"),
