@@ -331,6 +331,7 @@ fn call_ended() -> EventKind {
         depth: 1,
         duration: s(3),
         trail: Arc::new(Trail::default()),
+        content: None,
         trace: None,
     }
 }
