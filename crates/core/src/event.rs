@@ -455,6 +455,16 @@ pub enum EventKind {
         /// The one that was measured; several fingerprints are joined by commas.
         expected: Snapshot,
     },
+    /// An answer says of its model's life what the model registry does not (once per
+    /// model and word). A warning: the registry is to be looked over.
+    ModelStatus {
+        /// Which model.
+        model: ModelId,
+        /// Its stage in the provider's words, e.g. `LEGACY`.
+        stage: Option<Arc<str>>,
+        /// Its last day, `2027-02-01`.
+        last_day: Option<Arc<str>>,
+    },
     /// An operator did something.
     OperatorActed {
         /// The name of who did it; no secret.

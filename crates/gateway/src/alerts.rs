@@ -1,11 +1,14 @@
-//! Tells a webhook of models that are gone.
+//! Tells a webhook of models that are gone, and of those that will be.
 
 use crate::webhook::{Webhook, WebhookError};
+use arc_swap::ArcSwap;
 use evenkeel::breaker::Backoff;
 use evenkeel_core::{Class, Clock, Event, EventKind, ModelId, Observer, SystemClock};
-use evenkeel_qualify::{ModelLife, json_hash};
+use evenkeel_qualify::{ModelLife, ProviderWord, json_hash};
 use evenkeel_roster::{AlertsConfig, Config};
+use jiff::civil::Date;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -20,12 +23,34 @@ const BACKOFF: Backoff = Backoff {
     cap: Duration::from_secs(60),
 };
 
-/// Hears of models that their providers do not serve any more, and hands that to its
-/// [`AlertPoster`].
+/// Hears of models that their providers do not serve any more, or say they will not, and
+/// hands that to its [`AlertPoster`].
 #[derive(Debug)]
 pub struct Alerts {
     posts: mpsc::Sender<Alert>,
-    config: Config,
+    known: AlertFacts,
+}
+
+/// What alerts know of models and of who uses them: the configuration that runs.
+#[derive(Debug, Clone)]
+pub struct AlertFacts(Arc<ArcSwap<Config>>);
+
+impl AlertFacts {
+    /// Knows what `config` says from now on.
+    pub(crate) fn replace(&self, config: &Config) {
+        self.0.store(Arc::new(config.clone()));
+    }
+
+    /// The life of `model` as of `today`, with what its provider says of it where it
+    /// does; none where no file names it.
+    fn life(&self, model: &ModelId, today: Date, word: Option<ProviderWord>) -> Option<Value> {
+        let config = self.0.load();
+        let mut life = ModelLife::of(config.models.get(model)?, &config, today);
+        if let Some(word) = word {
+            life.hear(word, today);
+        }
+        Some(life.to_json(today))
+    }
 }
 
 /// Posts alerts, one after the other.
@@ -58,47 +83,95 @@ impl Alerts {
             posts: waiting,
             webhook: Webhook::new(webhook)?,
         };
-        let config = config.clone();
-        Ok(Some((Self { posts, config }, poster)))
+        let known = AlertFacts(Arc::new(ArcSwap::from_pointee(config.clone())));
+        Ok(Some((Self { posts, known }, poster)))
+    }
+
+    /// What they know, for a reload to replace.
+    pub fn facts(&self) -> AlertFacts {
+        self.known.clone()
     }
 
     fn gone(&self, model: &ModelId, held: Duration) -> Alert {
-        let now = SystemClock.now();
-        let created = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = Moment::now();
         let id = format!(
-            "evt_gone_{:.12}_{created}",
-            json_hash(&model.as_str().into())
+            "evt_gone_{:.12}_{}",
+            json_hash(&model.as_str().into()),
+            now.unix
         );
-        let known = self.config.models.get(model);
-        let life = known.map(|known| {
-            let at = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::MAX);
-            let today = jiff::tz::Offset::UTC.to_datetime(at).date();
-            ModelLife::of(known, &self.config, today).to_json(today)
-        });
         let body = json!({
             "id": id,
             "type": "model.gone",
-            "created": created,
+            "created": now.unix,
             "model": model.as_str(),
             "held_for_s": held.as_secs(),
-            "life": life,
+            "life": self.known.life(model, now.today, None),
+        });
+        Alert { id, body }
+    }
+
+    /// What an answer says of its model's end, beside what the registry does.
+    fn ending(&self, model: &ModelId, stage: Option<&str>, last_day: Option<&str>) -> Alert {
+        let now = Moment::now();
+        let word = ProviderWord::Served {
+            last_day: last_day.and_then(|day| day.parse().ok()),
+            is_deprecated: true,
+        };
+        let said = json!({ "model": model.as_str(), "stage": stage, "last_day": last_day });
+        // The same word has the same id, so that many gateways' posts are one alert.
+        let id = format!("evt_eol_{:.12}", json_hash(&said));
+        let body = json!({
+            "id": id,
+            "type": "model.eol",
+            "created": now.unix,
+            "model": model.as_str(),
+            "stage": stage,
+            "last_day": last_day,
+            "life": self.known.life(model, now.today, Some(word)),
         });
         Alert { id, body }
     }
 }
 
+/// Now, as alerts say it.
+struct Moment {
+    /// Seconds since 1970.
+    unix: u64,
+    /// UTC.
+    today: Date,
+}
+
+impl Moment {
+    fn now() -> Self {
+        let now = SystemClock.now();
+        let at = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::MAX);
+        Self {
+            unix: now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            today: jiff::tz::Offset::UTC.to_datetime(at).date(),
+        }
+    }
+}
+
 impl Observer for Alerts {
     fn on(&self, event: &Event) {
-        let EventKind::HoldStarted {
-            model: Some(model),
-            class: Class::ModelGone,
-            duration,
-            ..
-        } = &event.kind
-        else {
-            return;
+        let (model, alert) = match &event.kind {
+            EventKind::HoldStarted {
+                model: Some(model),
+                class: Class::ModelGone,
+                duration,
+                ..
+            } => (model, self.gone(model, *duration)),
+            EventKind::ModelStatus {
+                model,
+                stage,
+                last_day,
+            } => {
+                let alert = self.ending(model, stage.as_deref(), last_day.as_deref());
+                (model, alert)
+            }
+            _ => return,
         };
-        if self.posts.try_send(self.gone(model, *duration)).is_err() {
+        if self.posts.try_send(alert).is_err() {
             tracing::error!(event = "alert_lost", model.primary = %model);
         }
     }

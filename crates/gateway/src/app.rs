@@ -1,5 +1,6 @@
 //! What every request needs.
 
+use crate::alerts::AlertFacts;
 use crate::auth::ClientKeys;
 use crate::context::RequestIds;
 use crate::limits::Limits;
@@ -26,6 +27,8 @@ pub(crate) struct App {
     pub(crate) tickets: Option<Arc<Tickets>>,
     /// None where no audit log is written.
     pub(crate) audit: Option<Arc<dyn AuditSink>>,
+    /// None where nobody is alerted.
+    pub(crate) alerts: Option<AlertFacts>,
     /// None where nothing is counted.
     pub(crate) metrics: Option<Arc<GatewayMetrics>>,
     /// None where nothing is traced.
@@ -74,6 +77,7 @@ impl App {
             router,
             tickets: None,
             audit: None,
+            alerts: None,
             metrics: None,
             spans: None,
             served: ArcSwap::from_pointee(Served::new(config)),

@@ -30,7 +30,7 @@ mod trust;
 mod validator;
 mod webhook;
 
-pub use crate::alerts::{AlertPoster, Alerts};
+pub use crate::alerts::{AlertFacts, AlertPoster, Alerts};
 pub use crate::audit::{audit_log, open_audit};
 pub use crate::limits::Limits;
 pub use crate::live::{ReloadError, Reloaded, Reloader, stale_scores};

@@ -5,7 +5,9 @@ use crate::server::is_open;
 use evenkeel::{Replaced, RouterError, Settings, SettingsError};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_qualify::Staleness;
-use evenkeel_roster::{AdminConfig, AuditConfig, ServerConfig, TelemetryConfig, TicketsConfig};
+use evenkeel_roster::{
+    AdminConfig, AlertsConfig, AuditConfig, ServerConfig, TelemetryConfig, TicketsConfig,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub(crate) struct Live {
     tickets: TicketsConfig,
     /// What they said of telemetry then.
     telemetry: TelemetryConfig,
+    /// Whom they had alerted then.
+    alerts: AlertsConfig,
     /// Taken for a whole reload.
     running: tokio::sync::Mutex<Settings>,
     shown: Mutex<Shown>,
@@ -55,6 +59,7 @@ impl Live {
             audit: settings.config().audit.clone(),
             tickets: settings.config().tickets.clone(),
             telemetry: settings.config().telemetry.clone(),
+            alerts: settings.config().alerts.clone(),
             shown: Mutex::new(Shown {
                 hash: settings.hash().to_owned(),
                 loaded: SystemClock.now(),
@@ -212,6 +217,9 @@ impl Reloader {
         let app = &self.0;
         let roles = settings.replace(before, &app.router)?;
         app.serve_as(Served::new(server));
+        if let Some(alerts) = &app.alerts {
+            alerts.replace(settings.config());
+        }
         if let Some(metrics) = &app.metrics {
             metrics.replace(settings.config());
         }
@@ -236,6 +244,7 @@ impl Reloader {
                 &live.telemetry,
                 &settings.config().telemetry,
             ))
+            .chain(fixed_alerts(&live.alerts, &settings.config().alerts))
             .chain(roles.let_go.iter().map(|role| {
                 format!("role `{role}`: the model it was forced to is gone; it is forced no more")
             }))
@@ -313,6 +322,12 @@ fn fixed_tickets(old: &TicketsConfig, new: &TicketsConfig) -> Option<String> {
 /// Telemetry is sent as it was begun.
 fn fixed_telemetry(old: &TelemetryConfig, new: &TelemetryConfig) -> Option<String> {
     let stays = || "telemetry: stays as it is until the program is started anew".to_owned();
+    (!old.is_as(new)).then(stays)
+}
+
+/// Alerts go where they went.
+fn fixed_alerts(old: &AlertsConfig, new: &AlertsConfig) -> Option<String> {
+    let stays = || "alerts: go where they went until the program is started anew".to_owned();
     (!old.is_as(new)).then(stays)
 }
 

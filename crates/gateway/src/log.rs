@@ -110,6 +110,19 @@ impl Observer for LogObserver {
             | EventKind::HoldStarted { .. }
             | EventKind::ModelDrift { .. }
             | EventKind::Probed { .. }) => health_event(kind, ids),
+            EventKind::ModelStatus {
+                model,
+                stage,
+                last_day,
+            } => tracing::warn!(
+                event = "model_status",
+                call,
+                trace_id,
+                span_id,
+                model.primary = %model,
+                stage = stage.as_deref(),
+                last_day = last_day.as_deref(),
+            ),
             kind @ (EventKind::OperatorActed { .. }
             | EventKind::PolicyChanged { .. }
             | EventKind::DrillStarted { .. }

@@ -1,6 +1,7 @@
 //! The listening server: accepts connections, serves them, ends them well.
 
 use crate::admin;
+use crate::alerts::AlertFacts;
 use crate::app::App;
 use crate::held::Held;
 use crate::limits::Limits;
@@ -136,6 +137,17 @@ impl Server {
     pub fn with_audit(mut self, audit: Arc<dyn AuditSink>) -> Self {
         let app = Arc::get_mut(&mut self.app);
         app.expect("nothing is served yet").audit = Some(audit);
+        self
+    }
+
+    /// A reload tells alerts what they know of models from then on.
+    ///
+    /// # Panics
+    /// Never: nobody has what it serves before it runs.
+    #[must_use]
+    pub fn with_alerts(mut self, facts: AlertFacts) -> Self {
+        let app = Arc::get_mut(&mut self.app);
+        app.expect("nothing is served yet").alerts = Some(facts);
         self
     }
 

@@ -240,7 +240,8 @@ impl ModelLife {
         }
     }
 
-    fn hear(&mut self, word: ProviderWord, today: Date) {
+    /// Adds what its provider says, and compares it with the registry.
+    pub fn hear(&mut self, word: ProviderWord, today: Date) {
         let id = &self.model;
         let finding = match &word {
             ProviderWord::Silent(why) if self.is_used() => Some((

@@ -164,6 +164,14 @@ fn of_model(event: &EventKind) -> Option<String> {
             reported,
             ..
         } => format!("drift {role} {model} {reported}"),
+        EventKind::ModelStatus {
+            model,
+            stage,
+            last_day,
+        } => {
+            let words = [stage, last_day].map(|word| word.as_deref().unwrap_or("-"));
+            format!("status {model} {}", words.join(" "))
+        }
         EventKind::DrillStarted { kind, model, .. } => {
             format!("drill {} {model}", kind.as_str())
         }

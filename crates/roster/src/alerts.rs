@@ -2,6 +2,7 @@
 
 use crate::faults::{Fault, Faults};
 use crate::tickets::WebhookConfig;
+use secrecy::ExposeSecret;
 
 /// Who is told of models that are at the end of their life (`[alerts]`).
 #[derive(Debug, Clone, Default)]
@@ -11,6 +12,19 @@ pub struct AlertsConfig {
 }
 
 impl AlertsConfig {
+    /// Whether both tell the same to the same.
+    pub fn is_as(&self, other: &Self) -> bool {
+        match (&self.webhook, &other.webhook) {
+            (None, None) => true,
+            (Some(own), Some(other)) => {
+                own.url.expose_secret() == other.url.expose_secret()
+                    && own.secret.expose_secret() == other.secret.expose_secret()
+                    && own.timeout == other.timeout
+            }
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Faults::default();
         if let Some(webhook) = &self.webhook {

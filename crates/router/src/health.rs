@@ -1,6 +1,7 @@
 //! What roles share: the health of models and providers.
 
 use crate::drill::DrillPlace;
+use crate::life::LifeWatch;
 use crate::prober::ProbeBook;
 use crate::rung::locked;
 use crate::throttle::{Booking, Draw, Throttle};
@@ -160,6 +161,8 @@ pub(crate) struct ModelHealth {
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) capacity: Arc<Semaphore>,
     pub(crate) config: ModelConfig,
+    /// What its answers say of its life.
+    pub(crate) life: LifeWatch,
     pub(crate) counter: Arc<ModelCounter>,
     /// Reported over estimated input tokens.
     pub(crate) billed: Arc<Calibration>,

@@ -17,6 +17,7 @@ mod generation;
 mod health;
 mod joint;
 mod keep;
+mod life;
 mod mean;
 mod notice;
 mod on_behalf;

@@ -3,8 +3,8 @@
 use evenkeel::Settings;
 use evenkeel_core::Observer;
 use evenkeel_gateway::{
-    Alerts, GatewayMetrics, LogObserver, Server, ShadowLog, Tracing, audit_log, collector,
-    open_audit,
+    AlertFacts, Alerts, GatewayMetrics, LogObserver, Server, ShadowLog, Tracing, audit_log,
+    collector, open_audit,
 };
 use evenkeel_otel_emit::audit::{AuditSink, FileSink};
 use evenkeel_otel_emit::metrics::{Exposition, Losses, Snapshot};
@@ -29,6 +29,8 @@ pub(super) struct Hearers {
     metrics: Arc<GatewayMetrics>,
     tracing: Option<Tracing>,
     audit: Option<Arc<FileSink>>,
+    /// What alerts know.
+    facts: Option<AlertFacts>,
     writers: JoinSet<()>,
 }
 
@@ -70,7 +72,9 @@ impl Hearers {
             observers.push(Arc::new(shadows));
             writers.spawn(writer.run());
         }
+        let mut facts = None;
         if let Some((alerts, poster)) = Alerts::new(settings.config())? {
+            facts = Some(alerts.facts());
             observers.push(Arc::new(alerts));
             writers.spawn(poster.run());
         }
@@ -78,6 +82,7 @@ impl Hearers {
             metrics,
             tracing,
             audit,
+            facts,
             writers,
         };
         Ok((hearers, Arc::new(observers)))
@@ -88,6 +93,9 @@ impl Hearers {
         let mut server = server.with_metrics(self.metrics.clone());
         if let Some(audit) = &self.audit {
             server = server.with_audit(audit.clone());
+        }
+        if let Some(facts) = &self.facts {
+            server = server.with_alerts(facts.clone());
         }
         if let Some(tracing) = &self.tracing {
             server = server.with_tracing(tracing);

@@ -4,10 +4,15 @@
 use crate::tickets::hook::{Hook, Manner};
 use axum::Router;
 use axum::extract::Path as Segment;
-use axum::routing::get;
-use evenkeel_core::{Class, Clock, Event, EventKind, ModelId, Observer, SystemClock};
-use evenkeel_gateway::Alerts;
+use axum::routing::{get, post};
+use evenkeel_core::{
+    CallContext, ChatRequest, Class, Clock, Event, EventKind, ModelId, NoObserver, Observer,
+    SystemClock,
+};
+use evenkeel_gateway::{Alerts, Limits, Server};
+use futures_util::StreamExt;
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use jiff::ToSpan;
 use jiff::civil::Date;
 use serde_json::Value;
@@ -191,18 +196,12 @@ async fn a_model_that_is_gone_at_run_time_is_told_to_the_webhook() {
     let folder = folder(&format!("{alerts}{MAIN}"), &ending(30));
     let settings = evenkeel::Settings::load(folder.path()).unwrap();
     let (alerts, poster) = Alerts::new(settings.config()).unwrap().unwrap();
-    let hold = |class| Event {
-        at: Instant::now().into_std(),
-        call: None,
-        kind: EventKind::HoldStarted {
-            provider: Arc::from("sim"),
-            model: Some(ModelId::new("sim/big").unwrap()),
-            class,
-            duration: Duration::from_secs(3_600),
-        },
-    };
-    alerts.on(&hold(Class::QuotaExhausted));
-    alerts.on(&hold(Class::ModelGone));
+    let mut held = gone("sim/big");
+    alerts.on(&held);
+    if let EventKind::HoldStarted { class, .. } = &mut held.kind {
+        *class = Class::QuotaExhausted;
+    }
+    alerts.on(&held);
     drop(alerts);
     let posting = tokio::time::timeout(LONG, poster.run());
     let told = async {
@@ -221,6 +220,131 @@ async fn a_model_that_is_gone_at_run_time_is_told_to_the_webhook() {
         assert_eq!(post.body["model"], "sim/big");
         assert_eq!(post.body["life"]["agents_using"][0], "planner");
         assert_eq!(post.body["held_for_s"], 3_600);
+    }
+}
+
+fn gone(model: &str) -> Event {
+    Event {
+        at: Instant::now().into_std(),
+        call: None,
+        kind: EventKind::HoldStarted {
+            provider: Arc::from("sim"),
+            model: Some(ModelId::new(model).unwrap()),
+            class: Class::ModelGone,
+            duration: Duration::from_secs(3_600),
+        },
+    }
+}
+
+#[tokio::test]
+async fn after_a_reload_alerts_say_what_the_new_registry_says() {
+    let hook = Hook::start(Manner::Takes).await;
+    let main = |secret: &str| {
+        let address = hook.address;
+        format!(
+            "[alerts]\nwebhook_url = 'http://{address}/hook'\nwebhook_secret = '{secret}'\n\
+             [server]\nlisten = '127.0.0.1:0'\n{MAIN}"
+        )
+    };
+    let folder = folder(&main("whsec"), &ending(30));
+    let settings = evenkeel::Settings::load(folder.path()).unwrap();
+    let (alerts, poster) = Alerts::new(settings.config()).unwrap().unwrap();
+    let router = settings.router(Arc::new(NoObserver)).unwrap();
+    let server = Server::bind(&settings.config().server, router, Limits::default()).unwrap();
+    let server = server
+        .with_alerts(alerts.facts())
+        .reading(folder.path().to_owned(), settings);
+    let reloader = server.reloader();
+    fs::write(folder.path().join("models.toml"), ending(40)).unwrap();
+    let warnings = reloader.reload("test").await.unwrap().warnings;
+    assert!(
+        !warnings.iter().any(|warning| warning.starts_with("alerts")),
+        "{warnings:?}"
+    );
+    fs::write(folder.path().join("evenkeel.toml"), main("other")).unwrap();
+    let warnings = reloader.reload("test").await.unwrap().warnings;
+    let stays = "alerts: go where they went until the program is started anew";
+    assert!(
+        warnings.iter().any(|warning| warning == stays),
+        "{warnings:?}"
+    );
+    alerts.on(&gone("sim/big"));
+    drop(alerts);
+    timeout(LONG, poster.run()).await.unwrap();
+    let posts = hook.posts();
+    assert_eq!(posts[0].body["life"]["eol_date"], in_days(40).to_string());
+}
+
+/// Gemini, as far as it answers, whole and streamed, as a model that will be retired.
+async fn retiring(tasks: &mut JoinSet<()>) -> String {
+    let answer = include_str!("../../../../fixtures/wire/gemini/responses/model_retiring.json");
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    let router = Router::new().route(
+        "/v1beta/models/{call}",
+        post(move |Segment(call): Segment<String>| async move {
+            if call.ends_with(":streamGenerateContent") {
+                let events = format!("data: {answer}\r\n\r\n");
+                return ([(CONTENT_TYPE, "text/event-stream")], events);
+            }
+            ([(CONTENT_TYPE, "application/json")], answer.to_string())
+        }),
+    );
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    format!("http://{address}/v1beta")
+}
+
+#[tokio::test]
+async fn a_day_that_comes_with_an_answer_is_held_against_the_registry() {
+    let mut tasks = JoinSet::new();
+    let url = retiring(&mut tasks).await;
+    for streamed in [false, true] {
+        for (known, count) in [
+            ("", 1),
+            ("eol_date = '2027-02-01'", 0),
+            ("eol_date = '2027-01-31'", 1),
+        ] {
+            let hook = Hook::start(Manner::Takes).await;
+            let main = format!(
+                "[alerts]\nwebhook_url = 'http://{}/hook'\nwebhook_secret = 'whsec'\n\
+                 [providers.g]\ndialect = 'gemini'\nbase_url = '{url}'\n\
+                 [agent_roles.planner]\np95_threshold_ms = 1500\np99_threshold_ms = 2500\n\
+                 evaluation_window_seconds = 15\nprimary = 'g/flash'\nfallbacks = []\n",
+                hook.address
+            );
+            let comma = if known.is_empty() { "" } else { ", " };
+            let models = format!("models = [{{ id = 'g/flash'{comma}{known} }}]\n");
+            let folder = folder(&main, &models);
+            let settings = evenkeel::Settings::load(folder.path()).unwrap();
+            let (alerts, poster) = Alerts::new(settings.config()).unwrap().unwrap();
+            let router = settings.router(Arc::new(alerts)).unwrap();
+            for _ in 0..3 {
+                let (hi, context) = (ChatRequest::user("hi"), CallContext::default());
+                if streamed {
+                    let mut stream = router.stream("planner", hi, context).await.unwrap();
+                    while let Some(event) = stream.next().await {
+                        event.unwrap();
+                    }
+                } else {
+                    router.complete("planner", hi, context).await.unwrap();
+                }
+            }
+            router.shutdown().await;
+            drop(router);
+            timeout(LONG, poster.run()).await.unwrap();
+            let posts = hook.posts();
+            assert_eq!(posts.len(), count, "{streamed} {known}");
+            for post in &posts {
+                assert_eq!(
+                    (post.kind(), &post.body["stage"]),
+                    ("model.eol", &Value::from("LEGACY"))
+                );
+                assert_eq!(post.body["last_day"], "2027-02-01");
+                assert_eq!(post.body["life"]["provider"]["eol_date"], "2027-02-01");
+                assert_eq!(post.body["life"]["status"], "warning");
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::{BuildError, Parts};
 use crate::demand::Task;
 use crate::generation::Generation;
 use crate::health::{Endpoint, Hold, ModelHealth, ProviderHealth};
+use crate::life::LifeWatch;
 use crate::role::Role;
 use crate::rung::{Measure, Rung, limits};
 use crate::shadow::Candidate;
@@ -185,6 +186,7 @@ impl Assembly<'_> {
             cooldown: Arc::new(cooldown),
             hold: Hold::default(),
             drill: Arc::default(),
+            life: LifeWatch::default(),
             probes: Arc::default(),
             throttle: Arc::new(Throttle::new(
                 config.requests_per_minute,
