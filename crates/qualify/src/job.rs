@@ -2,9 +2,9 @@
 
 use crate::gate::{GateLimits, ModelFacts};
 use crate::golden::Golden;
-use crate::outcome::{Outcome, OutcomeKind};
+use crate::outcome::Outcome;
 use crate::ranking::RoleVerdict;
-use crate::report::{Conditions, DatasetSummary, Report};
+use crate::report::{Conditions, DatasetSummary, GoldenReport};
 use crate::run::{Ended, Load, Progress, Run, RunError, read_journal};
 use crate::statistics::Resampling;
 use crate::tally::{Tally, WorstItem};
@@ -61,14 +61,13 @@ pub struct Finished {
 
 impl Finished {
     /// What a person or a program is told of it.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> GoldenReport {
         let made_of = self.ended.manifest.made_of().iter();
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        Report {
-            role: self.role.clone(),
+        GoldenReport {
             dataset: DatasetSummary {
                 name: self.golden.path().display().to_string(),
                 sha256: self.golden.sha256().to_owned(),
@@ -120,7 +119,7 @@ impl Job<'_> {
             let model = config.models.get(id);
             model.map_or_else(ModelFacts::unknown, |model| ModelFacts::of(model, today))
         };
-        let (journal, golden) = (run.folder.journal(), run.plan.golden.clone());
+        let (journal, golden) = (run.folder.folder().journal(), run.plan.golden.clone());
         let (items, options) = (run.plan.items, run.plan.options.clone());
         let (primary, candidates) = (run.plan.primary.clone(), run.plan.candidates.clone());
         let mut tally = Tally::new(primary, candidates, golden.count());
@@ -131,7 +130,8 @@ impl Job<'_> {
         let ended = Box::pin(run.run(progress, &mut on, stop)).await?;
         let mut worst = tally.worst_items(WORST);
         read_journal(&journal, |outcome| {
-            if !matches!(outcome.kind, OutcomeKind::Unmeasured(_)) {
+            // What has none is asked again, and then answered again.
+            if outcome.kind.score().is_some() {
                 worst.record(&outcome);
             }
         })?;

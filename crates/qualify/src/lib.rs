@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod drill;
 mod eol;
 mod gate;
 mod golden;
@@ -20,6 +21,7 @@ mod staleness;
 mod statistics;
 mod tally;
 
+pub use drill::Takeover;
 pub use eol::{EolReport, ModelLife, ProviderWord};
 pub use gate::{
     Check, CheckName, GateLimits, Judged, LatencyKind, ModelFacts, MoreItems, Unit, Verdict, judge,
@@ -37,16 +39,21 @@ pub use roster_file::{
     write_roster,
 };
 pub use run::{
-    Bars, Ended, Halt, HttpValidators, Lines, Load, Manifest, OPEN_AT_MOST, Plan, Progress, Run,
-    RunError, RunFolder, RunOptions, Seen, Silent, Stop,
+    Bars, Ended, Halt, HttpValidators, Lines, Load, LockedFolder, Manifest, OPEN_AT_MOST, Plan,
+    Progress, Run, RunError, RunFolder, RunOptions, Seen, Silent, Stop,
 };
 pub use scorers::{
     CommandLimits, Judge, JudgeError, ScoreDetail, Scored, Scorer, ScoringContext, ScoringError,
     score,
 };
 pub use shadow::{
-    ShadowComparison, ShadowCounts, ShadowOptions, ShadowReport, ShadowVerdict, compare_shadows,
+    ShadowComparison, ShadowCounts, ShadowJob, ShadowOptions, ShadowReport, ShadowVerdict,
+    compare_shadows,
 };
-pub use staleness::{Change, SnapshotKnownBy, Stale, Staleness, UnreadableDataset};
-pub use statistics::{Resampling, mean_interval, paired_difference, paired_ratio, share_interval};
+pub use staleness::{
+    Change, SnapshotKnownBy, Stale, Staleness, UnreadableDataset, Unverified, golden_datasets,
+};
+pub use statistics::{
+    RatioOutlook, Resampling, mean_interval, paired_difference, paired_ratio, share_interval,
+};
 pub use tally::{ForeignOutcome, ItemAnswer, Tally, WorstItem, WorstItems};

@@ -1,6 +1,7 @@
 //! What all questions together say of a candidate.
 
 use crate::LatencyKind;
+use crate::statistics::RatioOutlook;
 use evenkeel_core::{Class, ModelId, Usage};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,11 +42,16 @@ pub struct CandidateMeasures {
     pub paired: usize,
     /// Questions nothing was learnt from, repeats counted.
     pub unmeasured: usize,
+    /// Answers that no scorer could score, repeats counted.
+    pub unscored: usize,
     /// Mean score, 0..1; none without a scored item.
     pub quality: Option<Interval>,
     /// Quality relative to the primary's on the same items; none for the
     /// primary itself and where the primary's mean is 0.
     pub ratio: Option<Interval>,
+    /// What the ratio's interval would be on more items; none where its width falls with
+    /// the root of their number.
+    pub outlook: Option<RatioOutlook>,
     /// Share of answers valid for their schema or tools; none where no item
     /// asks for either.
     pub compliance: Option<Interval>,
@@ -78,6 +84,8 @@ pub struct TagMeasures {
     pub quality: Option<Interval>,
     /// Quality relative to the primary's on the same items.
     pub ratio: Option<Interval>,
+    /// What the ratio's interval would be on more items, as above.
+    pub outlook: Option<RatioOutlook>,
 }
 
 /// Latency of a candidate.

@@ -49,6 +49,9 @@ pub enum OutcomeKind {
     /// No answer, for a reason that a caller would meet too: scores 0, and
     /// counts as an error.
     Failed(Class),
+    /// Answered, and no scorer could score it: a judge failed, or a command. It has no
+    /// score, and is asked again when the run goes on.
+    Unscored,
     /// Nothing was learnt about the model: rate limits or quota until patience
     /// ended. It has no score.
     Unmeasured(Class),
@@ -60,7 +63,7 @@ impl OutcomeKind {
         match self {
             Self::Answered(score) => Some(score),
             Self::Refused | Self::Failed(_) => Some(0.0),
-            Self::Unmeasured(_) => None,
+            Self::Unscored | Self::Unmeasured(_) => None,
         }
     }
 }

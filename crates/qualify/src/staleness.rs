@@ -69,6 +69,19 @@ pub enum SnapshotKnownBy {
     },
 }
 
+impl Change {
+    /// The name used in files.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Tools => "tools",
+            Self::Dataset => "dataset",
+            Self::Age { .. } => "age",
+            Self::Snapshot { .. } => "snapshot",
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,6 +128,42 @@ impl fmt::Display for Stale {
     }
 }
 
+/// A fallback of which no file says what its score was measured on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unverified {
+    /// The role.
+    pub role: String,
+    /// Its place in the roster, from 1.
+    pub rung: usize,
+    /// The model.
+    pub model: ModelId,
+    /// Whether it has a score at all.
+    pub has_score: bool,
+    /// Whether its role lets pass what was never measured (`allow_unqualified`).
+    pub is_allowed: bool,
+}
+
+impl Unverified {
+    /// Whether it was never measured, in a role that asks for it.
+    pub const fn is_missing(&self) -> bool {
+        !self.has_score && !self.is_allowed
+    }
+}
+
+impl fmt::Display for Unverified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { role, model, .. } = self;
+        let what = if self.has_score {
+            "is unverified: the roster does not say what its score was measured on"
+        } else if self.is_allowed {
+            "was never measured, which the role allows (allow_unqualified)"
+        } else {
+            "was never measured"
+        };
+        write!(f, "role `{role}`: `{model}` {what}")
+    }
+}
+
 /// A golden dataset that a policy names and that cannot be compared with anything.
 #[derive(Debug)]
 pub struct UnreadableDataset {
@@ -140,60 +189,91 @@ pub struct Staleness {
     pub stale: Vec<Stale>,
     /// Datasets that could not be read.
     pub unreadable: Vec<UnreadableDataset>,
+    /// Fallbacks of which nobody can tell, in the order of roles and ranks.
+    pub unverified: Vec<Unverified>,
+}
+
+/// The golden dataset of every role, as its policy names it: what
+/// [`Staleness::with_datasets`] compares with.
+pub fn golden_datasets(settings: &Settings) -> BTreeMap<String, Option<PathBuf>> {
+    let roles = settings.config().roles.values();
+    roles
+        .map(|role| {
+            let named = role.policy.golden_dataset.as_ref();
+            let path = named.map(|path| settings.folder().join(path));
+            (role.name.clone(), path)
+        })
+        .collect()
 }
 
 impl Staleness {
     /// Compares the roster with prompts, the age of each measurement as of `today`, and
     /// what is known of the builds that providers serve. Reads no file.
     ///
-    /// Rungs whose measurement is not told (`hashes`) are passed over: they are not
-    /// stale, they are unverified, and said to be so when the configuration is read.
+    /// Rungs whose measurement is not told (`hashes`) are not stale but unverified, and
+    /// said to be so when the configuration is read.
     pub fn of(settings: &Settings, today: Date) -> Self {
-        let mut stale = Vec::new();
+        Self::of_roles(settings, today, &|_| true)
+    }
+
+    fn of_roles(settings: &Settings, today: Date, is_asked: &dyn Fn(&str) -> bool) -> Self {
+        let mut found = Self::default();
         let latest = latest_snapshots(settings);
         for_each_measured(settings, |place, hashes| {
             let role = &place.role.policy;
+            if !is_asked(&place.role.name) {
+                return;
+            }
             let now = prompt_hash(settings.prompts(), &place.role.name, role, place.model());
             if now != hashes.prompt {
-                stale.push(place.stale(Change::Prompt));
+                found.stale.push(place.stale(Change::Prompt));
             }
-            stale.extend(place.age(today));
-            stale.extend(place.snapshot(settings, hashes, &latest));
+            found.stale.extend(place.age(today));
+            found
+                .stale
+                .extend(place.snapshot(settings, hashes, &latest));
         });
-        Self {
-            stale,
-            unreadable: Vec::new(),
+        let roles = settings.config().roles.values();
+        for role in roles.filter(|role| is_asked(&role.name)) {
+            found.unverified.extend(unverified(role));
         }
+        found
     }
 
     /// As [`of`](Self::of), and compares with the golden datasets that the roles' policies
     /// name, each of which is read through once. Blocks while it reads.
     pub fn with_datasets(settings: &Settings, today: Date) -> Self {
-        let mut found = Self::of(settings, today);
-        let mut datasets: BTreeMap<PathBuf, Option<Golden>> = BTreeMap::new();
-        for role in settings.config().roles.values() {
-            let Some(path) = &role.policy.golden_dataset else {
-                continue;
-            };
-            let path = settings.folder().join(path);
-            let known = found.unreadable.iter_mut().find(|u| u.path == path);
+        Self::against(settings, today, &golden_datasets(settings))
+    }
+
+    /// As [`with_datasets`](Self::with_datasets), of the roles in `datasets` alone, each
+    /// with the dataset that stands there.
+    pub fn against(
+        settings: &Settings,
+        today: Date,
+        datasets: &BTreeMap<String, Option<PathBuf>>,
+    ) -> Self {
+        let mut found = Self::of_roles(settings, today, &|role| datasets.contains_key(role));
+        let mut read: BTreeMap<&PathBuf, Option<Golden>> = BTreeMap::new();
+        for (role, path) in datasets {
+            let Some(path) = path else { continue };
+            let known = found.unreadable.iter_mut().find(|u| u.path == *path);
             if let Some(known) = known {
-                known.roles.push(role.name.clone());
-            } else if let Entry::Vacant(place) = datasets.entry(path) {
-                let read = Golden::open(place.key()).map_err(|error| {
+                known.roles.push(role.clone());
+            } else if let Entry::Vacant(place) = read.entry(path) {
+                let opened = Golden::open(path).map_err(|error| {
                     found.unreadable.push(UnreadableDataset {
-                        roles: vec![role.name.clone()],
-                        path: place.key().clone(),
+                        roles: vec![role.clone()],
+                        path: path.clone(),
                         error,
                     });
                 });
-                place.insert(read.ok());
+                place.insert(opened.ok());
             }
         }
         for_each_measured(settings, |place, hashes| {
-            let named = place.role.policy.golden_dataset.as_ref();
-            let path = named.map(|path| settings.folder().join(path));
-            let golden = path.and_then(|path| datasets.get(&path)?.as_ref());
+            let path = datasets.get(&place.role.name).and_then(Option::as_ref);
+            let golden = path.and_then(|path| read.get(path)?.as_ref());
             let Some(golden) = golden else { return };
             if hashes.dataset != golden.sha256() {
                 found.stale.push(place.stale(Change::Dataset));
@@ -233,6 +313,19 @@ fn for_each_measured<'c>(settings: &'c Settings, mut each: impl FnMut(Place<'c>,
             }
         }
     }
+}
+
+/// Of the primary nothing has to be known: it is what the others are measured against.
+fn unverified(role: &RoleConfig) -> impl Iterator<Item = Unverified> {
+    let fallbacks = role.rungs.iter().enumerate().skip(1);
+    let unknown = fallbacks.filter(|(_, rung)| rung.measured.hashes.is_none());
+    unknown.map(|(index, rung)| Unverified {
+        role: role.name.clone(),
+        rung: index,
+        model: rung.model.clone(),
+        has_score: rung.quality_score.is_some(),
+        is_allowed: role.policy.allow_unqualified,
+    })
 }
 
 fn latest_snapshots(settings: &Settings) -> Latest<'_> {

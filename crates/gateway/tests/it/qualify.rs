@@ -11,27 +11,27 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Items from which a share of 1 is known to be at least 0.95 (Wilson, at 95%: 73).
-const ENOUGH: usize = 80;
+pub(crate) const ENOUGH: usize = 80;
 
 /// A folder with a role over two upstreams, and its questions.
 pub(crate) struct Folder(TempDir);
 
 /// An item that expects the label `a` of two.
-fn item(n: usize) -> String {
+pub(crate) fn item(n: usize) -> String {
     format!(
         r#"{{"id":"i{n}","prompt":"n{n}","schema":{{"type":"object","properties":{{"label":{{"type":"string","enum":["a","b"]}}}},"required":["label"],"additionalProperties":false}},"expected":{{"label":"a"}},"check":"fields"}}"#
     )
 }
 
-fn items(count: usize) -> String {
+pub(crate) fn items(count: usize) -> String {
     (0..count).fold(String::new(), |all, n| all + &item(n) + "\n")
 }
 
 /// Answers every item right.
-fn good() -> Behaviour {
+pub(crate) fn good() -> Behaviour {
     Behaviour {
         text: Some(r#"{"label":"a"}"#.into()),
         ..Behaviour::default()
@@ -39,7 +39,7 @@ fn good() -> Behaviour {
 }
 
 /// Answers every item wrong, in the right form.
-fn wrong() -> Behaviour {
+pub(crate) fn wrong() -> Behaviour {
     Behaviour {
         text: Some(r#"{"label":"b"}"#.into()),
         ..Behaviour::default()
@@ -79,6 +79,34 @@ impl Folder {
         this
     }
 
+    /// With a role that judges, at a dear model.
+    pub(crate) fn with_referee(&self, upstream: &Upstream) {
+        let url = upstream.base_url();
+        for (file, more) in [
+            (
+                "evenkeel.toml",
+                &*format!("[providers.west]\ndialect = \"openai\"\nbase_url = \"{url}\"\n"),
+            ),
+            (
+                "policy.toml",
+                "[agent_roles.referee]\np95_threshold_ms = 1500\np99_threshold_ms = 2500\n\
+                 evaluation_window_seconds = 15\n\
+                 retry = { transient = 0, overloaded = 0 }\n",
+            ),
+            (
+                "roster.toml",
+                "\n[agent_roles.referee]\nprimary = \"west/wise\"\nfallbacks = []\n",
+            ),
+            (
+                "models.toml",
+                "[[models]]\nid = \"wise\"\nprovider = \"west\"\n\
+                 input_usd_per_mtok = 1000.0\noutput_usd_per_mtok = 1000.0\n",
+            ),
+        ] {
+            self.write(file, &(self.read(file) + more));
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -92,7 +120,7 @@ impl Folder {
     }
 
     /// The command for the role, with these arguments more.
-    fn command(&self, more: &[&str]) -> Command {
+    pub(crate) fn command(&self, more: &[&str]) -> Command {
         let mut command = self.bare(&["--role", "clerk"]);
         command
             .arg("--golden-dataset")
@@ -101,7 +129,7 @@ impl Folder {
         command
     }
 
-    fn bare(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         command.arg("qualify").arg("--config").arg(self.0.path());
         command.arg("--report").arg(self.path("report"));
@@ -112,12 +140,12 @@ impl Folder {
         command
     }
 
-    async fn qualify(&self, more: &[&str]) -> Output {
+    pub(crate) async fn qualify(&self, more: &[&str]) -> Output {
         ended(self.command(more)).await
     }
 
     /// The outcomes in the journal.
-    fn journal(&self) -> Vec<Value> {
+    pub(crate) fn journal(&self) -> Vec<Value> {
         outcomes(&self.path("report/clerk/journal.jsonl"))
     }
 }
@@ -386,6 +414,94 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     let after = folder.journal();
     assert_eq!(after[..before.len()], before, "what was heard stays");
     assert_eq!(after.len(), 2 * ENOUGH);
+}
+
+/// A run in a folder is alone there until it ends, however it ends.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_is_one_runs_at_a_time_and_is_let_go_by_kill() {
+    let slow = Behaviour {
+        first_token: Latency::millis(50),
+        ..good()
+    };
+    let (north, south) = (
+        upstream("north", slow.clone()).await,
+        upstream("south", slow).await,
+    );
+    let folder = Folder::of(&north, &south, ENOUGH);
+    let mut command = folder.command(&[]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    north.wait_until(|stats| stats.started > 5).await;
+    let pid = child.id().expect("it runs");
+    for more in [&["--resume"][..], &[]] {
+        let output = folder.qualify(more).await;
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let told = said(&output.stderr);
+        let words = format!("a run is at work here (process {pid}, since 20");
+        assert!(told.contains(&words), "{told}");
+    }
+    // SIGKILL.
+    child.start_kill().unwrap();
+    timeout(LONG, child.wait()).await.unwrap().unwrap();
+    let output = folder.qualify(&["--resume"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(folder.journal().len(), 2 * ENOUGH);
+}
+
+/// Answers whose judge fails are written down, told, and asked again by the next run.
+#[tokio::test]
+async fn what_could_not_be_scored_is_asked_again_and_nothing_else() {
+    let (north, south) = (
+        upstream("north", good()).await,
+        upstream("south", good()).await,
+    );
+    let folder = Folder::of(&north, &south, 0);
+    let grades = Behaviour {
+        text: Some(r#"{"answer": 9}"#.into()),
+        fault: Some(Fault::status(500)),
+        error_rate: 1.0,
+        fault_times: Some(2),
+        ..Behaviour::default()
+    };
+    let referee = upstream("referee", grades).await;
+    folder.with_referee(&referee);
+    let items = (0..ENOUGH).fold(String::new(), |all, n| {
+        let scorers = r#"[{"kind":"judge","role":"referee","rubric":"Is it polite?"}]"#;
+        all + &format!("{{\"id\":\"i{n}\",\"prompt\":\"p\",\"scorers\":{scorers}}}\n")
+    });
+    folder.write("golden.jsonl", &items);
+    let output = folder
+        .qualify(&["--concurrency", "1", "--format", "json"])
+        .await;
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let role = &told["roles"][0];
+    let unscored = |model: &Value| model["unscored"].as_u64().unwrap();
+    let all = unscored(&role["primary"]) + unscored(&role["candidates"][0]);
+    assert_eq!(all, 2, "{told}");
+    let words = "2 answers could not be scored, the first: item `i0`";
+    assert!(said(&output.stderr).contains(words), "{output:?}");
+    let journal = folder.journal();
+    assert_eq!(journal.len(), 2 * ENOUGH);
+    let lines: Vec<&Value> = journal
+        .iter()
+        .filter(|line| line["kind"] == "unscored")
+        .collect();
+    assert_eq!(lines.len(), 2);
+    let why = lines[0]["unscored"].as_str().unwrap();
+    assert!(why.contains("west/wise"), "{why}");
+    let report = folder.read("report/clerk/report.md");
+    assert!(report.contains("could not be scored"), "{report}");
+    let asked = north.stats().started + south.stats().started;
+    let output = folder
+        .qualify(&["--concurrency", "1", "--format", "json", "--resume"])
+        .await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["roles"][0]["primary"]["unscored"], 0, "{told}");
+    assert_eq!(told["roles"][0]["candidates"][0]["items"], ENOUGH, "{told}");
+    assert_eq!(north.stats().started + south.stats().started, asked + 2);
+    assert_eq!(folder.journal().len(), 2 * ENOUGH + 2);
 }
 
 #[tokio::test]

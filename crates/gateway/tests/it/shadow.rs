@@ -20,10 +20,11 @@ impl Observer for Ends {
     }
 }
 
-#[tokio::test]
-async fn a_shadowed_call_is_written_down_and_its_client_hears_nothing_of_it() {
-    let answering = upstream("live", Behaviour::default().with_text("live words")).await;
-    let next = upstream("next", Behaviour::default().with_text("next words")).await;
+/// The line that the gateway writes of a call that `p0/m0` and, as its shadow, `p1/m1`
+/// answer so.
+pub(crate) async fn pair(live: &str, next: &str) -> String {
+    let answering = upstream("live", Behaviour::default().with_text(live)).await;
+    let next = upstream("next", Behaviour::default().with_text(next)).await;
     let setup = Setup {
         role: "shadow = { model = \"p1/m1\", share = 1.0, capture = true }",
         ..Setup::default()
@@ -40,7 +41,12 @@ async fn a_shadowed_call_is_written_down_and_its_client_hears_nothing_of_it() {
     gateway.stop();
     gateway.ended().await;
     writer.run().await;
-    let text = std::fs::read_to_string(folder.path().join("planner.jsonl")).unwrap();
+    std::fs::read_to_string(folder.path().join("planner.jsonl")).unwrap()
+}
+
+#[tokio::test]
+async fn a_shadowed_call_is_written_down_and_its_client_hears_nothing_of_it() {
+    let text = pair("live words", "next words").await;
     let line: Value = serde_json::from_str(text.trim()).unwrap();
     let words = |side: &str| line[side]["answer"]["choices"][0]["message"]["content"].clone();
     assert_eq!(words("live"), "live words");

@@ -15,7 +15,7 @@ pub use limits::{GateLimits, LatencyKind, ModelFacts};
 pub use settle::MoreItems;
 
 use crate::{CandidateMeasures, Rank};
-use settle::against;
+use settle::{against, ratio_against};
 
 /// A candidate with what the gate says of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,7 +101,8 @@ fn quality(measures: &CandidateMeasures, primary: &Judged, limits: &GateLimits) 
             "no item was answered by both it and the primary"
         });
     };
-    against(check, ratio, limits.quality, measures.paired)
+    let outlook = measures.outlook.as_ref();
+    ratio_against(check, ratio, limits.quality, measures.paired, outlook)
 }
 
 /// A check for each tag that has a limit; items of a tag that nobody has are not
@@ -110,8 +111,11 @@ fn tag_checks(measures: &CandidateMeasures, limits: &GateLimits) -> Vec<Check> {
     let judge = |(tag, limit): (&String, &f64)| {
         let check = Check::new(CheckName::TagQuality(tag.clone()), Unit::Ratio).with_limit(*limit);
         let found = measures.tags.get(tag);
-        match found.and_then(|found| Some((found.ratio?, found.paired))) {
-            Some((ratio, paired)) => against(check, ratio, *limit, paired),
+        match found.and_then(|found| Some((found, found.ratio?))) {
+            Some((found, ratio)) => {
+                let outlook = found.outlook.as_ref();
+                ratio_against(check, ratio, *limit, found.paired, outlook)
+            }
             None => check.not_enough(format!(
                 "no item tagged `{tag}` was answered by both it and the primary"
             )),
@@ -144,5 +148,7 @@ fn compliance(measures: &CandidateMeasures, limits: &GateLimits) -> Option<Check
     let found = measures.compliance?;
     let limit = limits.schema_compliance;
     let check = Check::new(CheckName::SchemaCompliance, Unit::Share).with_limit(limit);
-    Some(against(check, found, limit, measures.checked))
+    let items = measures.checked;
+    let more = || MoreItems::of_share(found, limit, items);
+    Some(against(check, found, limit, items, more))
 }

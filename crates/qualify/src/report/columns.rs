@@ -1,6 +1,6 @@
 //! The table of candidates, as text: what terminal, Markdown and HTML show alike.
 
-use super::{Report, words};
+use super::{GoldenReport, words};
 use crate::{Judged, LatencyKind};
 
 /// A column of the table.
@@ -15,7 +15,7 @@ pub(super) struct Column {
 }
 
 /// The columns of `report`.
-pub(super) fn columns(report: &Report) -> Vec<Column> {
+pub(super) fn columns(report: &GoldenReport) -> Vec<Column> {
     let column = |title, is_number, spare, cell: &dyn Fn(&Judged) -> String| Column {
         title,
         is_number,
@@ -69,7 +69,7 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
     ]
 }
 
-fn place(report: &Report, judged: &Judged) -> String {
+fn place(report: &GoldenReport, judged: &Judged) -> String {
     if std::ptr::eq(judged, &raw const report.verdict.primary) {
         return "primary".to_owned();
     }
@@ -79,7 +79,7 @@ fn place(report: &Report, judged: &Judged) -> String {
 }
 
 /// Everything that is not a plain pass, in sentences: of the role, then of each model.
-pub(super) fn remarks(report: &Report) -> Vec<Remark> {
+pub(super) fn remarks(role: &str, report: &GoldenReport) -> Vec<Remark> {
     let of = |whose: &str, checks: &[crate::Check]| -> Vec<Remark> {
         let told = checks
             .iter()
@@ -92,7 +92,7 @@ pub(super) fn remarks(report: &Report) -> Vec<Remark> {
         })
         .collect()
     };
-    let mut remarks = of(&report.role, &report.verdict.checks);
+    let mut remarks = of(role, &report.verdict.checks);
     for judged in report.models() {
         remarks.extend(of(judged.measures.candidate.as_str(), &judged.checks));
     }
@@ -108,7 +108,7 @@ pub(super) struct Remark {
 }
 
 /// What the whole table does not say: what was not asked, not measured, or left out.
-pub(super) fn notes(report: &Report) -> Vec<String> {
+pub(super) fn notes(report: &GoldenReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(why) = &report.stopped {
         notes.push(format!("not everything was asked: {why}"));
@@ -119,6 +119,12 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
             notes.push(format!(
                 "{}: nothing was learnt from {} questions (rate limits, quota)",
                 measures.candidate, measures.unmeasured
+            ));
+        }
+        if measures.unscored > 0 {
+            notes.push(format!(
+                "{}: {} answers could not be scored: their judges or commands failed; --resume asks again",
+                measures.candidate, measures.unscored
             ));
         }
         if !measures.errors.is_empty() {

@@ -1,12 +1,12 @@
 //! JSON, whose keys are stable: a key that is there keeps its meaning within a
 //! version, and new ones may come. `docs/QUALIFICATION.md` says what they are.
 
-use super::Report;
+use super::{GoldenReport, Report, shadows};
 use crate::run::Load;
 use crate::{
     Check, Interval, Judged, MoreItems, OutcomeKind, Quantiles, Rank, TagMeasures, WorstItem,
 };
-use evenkeel_core::Class;
+use evenkeel_core::{Class, ModelId};
 use serde_json::{Map, Value, json};
 
 /// The version of the keys.
@@ -24,27 +24,35 @@ pub fn json(reports: &[Report]) -> String {
 }
 
 fn role(report: &Report) -> Value {
+    let golden = report.golden.as_ref();
     json!({
         "role": report.role,
         "verdict": report.verdict().as_str(),
-        "stopped": report.stopped,
-        "dataset": {
-            "name": report.dataset.name,
-            "sha256": report.dataset.sha256,
-            "items": report.dataset.items,
-        },
-        "conditions": conditions(report),
-        "limits": limits(report),
-        "checks": checks(&report.verdict.checks),
-        "primary": model(&report.verdict.primary),
-        "candidates": report.verdict.candidates.iter().map(model).collect::<Vec<_>>(),
-        "tags_left_out": report.tags_left_out,
-        "worst_items": report.worst.iter().map(worst).collect::<Vec<_>>(),
-        "manifest": report.manifest,
+        "stopped": golden.and_then(|golden| golden.stopped.as_ref()),
+        "dataset": golden.map(|golden| json!({
+            "name": golden.dataset.name,
+            "sha256": golden.dataset.sha256,
+            "items": golden.dataset.items,
+        })),
+        "conditions": golden.map(conditions),
+        "limits": golden.map(limits),
+        "checks": golden.map(|golden| checks(&golden.verdict.checks)),
+        "primary": golden.map(|golden| model(&golden.verdict.primary)),
+        "candidates": golden.map(|golden| golden.verdict.candidates.iter().map(model).collect::<Vec<_>>()),
+        "tags_left_out": golden.map(|golden| golden.tags_left_out),
+        "worst_items": golden.map(|golden| golden.worst.iter().map(worst).collect::<Vec<_>>()),
+        "manifest": golden.map(|golden| &golden.manifest),
+        "shadow": report.shadows.as_ref().map(shadows::json),
+        "eol_drill": report.drill.as_ref().map(|drill| json!({
+            "gone": drill.gone.as_str(),
+            "rung": drill.rung,
+            "takes_over": drill.takes_over.as_ref().map(ModelId::as_str),
+            "words": report.headline(),
+        })),
     })
 }
 
-fn conditions(report: &Report) -> Value {
+fn conditions(report: &GoldenReport) -> Value {
     let conditions = report.conditions;
     let load = match conditions.load {
         Load::Closed { concurrency } => json!({ "kind": "closed", "concurrency": concurrency }),
@@ -63,7 +71,7 @@ fn conditions(report: &Report) -> Value {
     })
 }
 
-fn limits(report: &Report) -> Value {
+fn limits(report: &GoldenReport) -> Value {
     let limits = &report.limits;
     json!({
         "quality": limits.quality,
@@ -95,6 +103,7 @@ fn model(judged: &Judged) -> Value {
         "items": measures.items,
         "paired_items": measures.paired,
         "unmeasured": measures.unmeasured,
+        "unscored": measures.unscored,
         "quality": measures.quality.map(interval),
         "ratio": measures.ratio.map(interval),
         "schema_compliance": measures.compliance.map(interval),
@@ -135,11 +144,11 @@ fn tag(found: &TagMeasures) -> Value {
     })
 }
 
-fn interval(found: Interval) -> Value {
+pub(super) fn interval(found: Interval) -> Value {
     json!({ "estimate": found.estimate, "lower": found.lower, "upper": found.upper })
 }
 
-fn quantiles(found: Quantiles) -> Value {
+pub(super) fn quantiles(found: Quantiles) -> Value {
     let ms = |time: std::time::Duration| time.as_secs_f64() * 1_000.0;
     json!({ "p50": ms(found.p50), "p95": ms(found.p95), "p99": ms(found.p99) })
 }
@@ -172,6 +181,7 @@ fn worst(item: &WorstItem) -> Value {
             Some(OutcomeKind::Answered(_)) => ("answered", None),
             Some(OutcomeKind::Refused) => ("refused", None),
             Some(OutcomeKind::Failed(class)) => ("failed", Some(class)),
+            Some(OutcomeKind::Unscored) => ("unscored", None),
             Some(OutcomeKind::Unmeasured(class)) => ("unmeasured", Some(class)),
         };
         json!({

@@ -1,7 +1,7 @@
 //! Markdown for a pull request.
 
-use super::columns::{columns, notes, remarks};
-use super::{Report, words};
+use super::columns::{Column, Remark, columns, notes, remarks};
+use super::{GoldenReport, Report, shadows, words};
 use crate::Verdict;
 use std::fmt::Write as _;
 
@@ -24,9 +24,33 @@ fn section(out: &mut String, report: &Report) -> std::fmt::Result {
         mark(report.verdict()),
         escaped(&report.role)
     )?;
-    writeln!(out, "{}.\n", escaped(&report.headline()))?;
-    overview(out, report)?;
-    let remarks = remarks(report);
+    writeln!(out, "{}.", escaped(&report.headline()))?;
+    if let Some(golden) = &report.golden {
+        let verdicts: Vec<Verdict> = golden.models().map(crate::Judged::verdict).collect();
+        writeln!(out)?;
+        overview(out, &columns(golden), &verdicts)?;
+        list(out, remarks(&report.role, golden))?;
+        tags(out, golden)?;
+        writeln!(out, "\n{}.", escaped(&golden.circumstances()))?;
+        for note in notes(golden) {
+            writeln!(out, "{}.", escaped(&note))?;
+        }
+    }
+    if let Some(found) = &report.shadows {
+        writeln!(out, "\n### Shadow pairs\n")?;
+        if !found.comparisons.is_empty() {
+            overview(out, &shadows::columns(found), &shadows::verdicts(found))?;
+        }
+        list(out, shadows::remarks(found))?;
+        writeln!(out, "\n{}.", escaped(&shadows::circumstances(found)))?;
+        for note in shadows::notes(found) {
+            writeln!(out, "{}.", escaped(&note))?;
+        }
+    }
+    Ok(())
+}
+
+fn list(out: &mut String, remarks: Vec<Remark>) -> std::fmt::Result {
     if !remarks.is_empty() {
         writeln!(out)?;
     }
@@ -40,27 +64,21 @@ fn section(out: &mut String, report: &Report) -> std::fmt::Result {
             escaped(&remark.words)
         )?;
     }
-    tags(out, report)?;
-    writeln!(out, "\n{}.", escaped(&report.circumstances()))?;
-    for note in notes(report) {
-        writeln!(out, "{}.", escaped(&note))?;
-    }
     Ok(())
 }
 
-fn overview(out: &mut String, report: &Report) -> std::fmt::Result {
-    let columns = columns(report);
+fn overview(out: &mut String, columns: &[Column], verdicts: &[Verdict]) -> std::fmt::Result {
     let heads: Vec<&str> = columns.iter().map(|column| column.title).collect();
     writeln!(out, "| {} |", heads.join(" | "))?;
     let rules = columns
         .iter()
         .map(|c| if c.is_number { "--:" } else { "---" });
     writeln!(out, "| {} |", rules.collect::<Vec<_>>().join(" | "))?;
-    for (nth, judged) in report.models().enumerate() {
+    for (nth, verdict) in verdicts.iter().enumerate() {
         let cells = columns.iter().map(|column| {
             let cell = escaped(&column.cells[nth]);
             match column.title {
-                "verdict" => format!("{} {cell}", mark(judged.verdict())),
+                "verdict" => format!("{} {cell}", mark(*verdict)),
                 _ => cell,
             }
         });
@@ -70,7 +88,7 @@ fn overview(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// A table of tags, folded away.
-fn tags(out: &mut String, report: &Report) -> std::fmt::Result {
+fn tags(out: &mut String, report: &GoldenReport) -> std::fmt::Result {
     let primary = &report.verdict.primary.measures;
     if primary.tags.is_empty() {
         return Ok(());

@@ -10,6 +10,7 @@ mod html;
 mod json;
 mod junit;
 mod markdown;
+mod shadows;
 mod table;
 mod words;
 mod xml;
@@ -21,7 +22,9 @@ pub use markdown::markdown;
 pub use table::{TableStyle, table};
 
 use crate::run::Load;
-use crate::{GateLimits, Judged, Resampling, RoleVerdict, Verdict, WorstItem};
+use crate::{
+    GateLimits, Judged, Resampling, RoleVerdict, ShadowReport, Takeover, Verdict, WorstItem,
+};
 use jiff::civil::Date;
 use std::collections::BTreeMap;
 
@@ -30,6 +33,19 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// The role.
     pub role: String,
+    /// What a golden dataset says of its models; none where none was asked.
+    pub golden: Option<GoldenReport>,
+    /// What pairs of shadowed calls say of its candidates; none where none were to be
+    /// judged. Beside a golden dataset they do not change the verdict: a fallback may be
+    /// worse than the primary, and one to cut over to may not.
+    pub shadows: Option<ShadowReport>,
+    /// The drill that was played; the golden dataset was then asked of what takes over.
+    pub drill: Option<Takeover>,
+}
+
+/// What a golden dataset says of a role's models.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoldenReport {
     /// What its models were measured on.
     pub dataset: DatasetSummary,
     /// How they were measured.
@@ -73,6 +89,35 @@ pub struct Conditions {
 }
 
 impl Report {
+    /// Of a drill whether what takes over qualifies; else that of the golden dataset, and
+    /// where none was asked that of the pairs.
+    pub fn verdict(&self) -> Verdict {
+        let golden = self.golden.as_ref().map(GoldenReport::verdict);
+        if let Some(drill) = &self.drill {
+            return drill.verdict(golden);
+        }
+        let shadows = || self.shadows.as_ref().map(ShadowReport::verdict);
+        golden.or_else(shadows).unwrap_or(Verdict::NotEnoughData)
+    }
+
+    /// 0 where the gate holds, with or without warnings, else 1.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.verdict().is_pass())
+    }
+
+    /// One sentence that says what was found.
+    fn headline(&self) -> String {
+        let golden = self.golden.as_ref();
+        match (&self.drill, golden, &self.shadows) {
+            (Some(drill), _, _) => drill.words(golden.map(GoldenReport::verdict)),
+            (None, Some(golden), _) => golden.headline(),
+            (None, None, Some(shadows)) => shadows::headline(shadows),
+            (None, None, None) => "nothing was measured".to_owned(),
+        }
+    }
+}
+
+impl GoldenReport {
     /// The gravest verdict; of a run that was stopped never a pass.
     pub fn verdict(&self) -> Verdict {
         let found = self.verdict.verdict();
@@ -80,11 +125,6 @@ impl Report {
             Some(_) => found.max(Verdict::NotEnoughData),
             None => found,
         }
-    }
-
-    /// 0 where the gate holds, with or without warnings, else 1.
-    pub fn exit_code(&self) -> u8 {
-        u8::from(!self.verdict().is_pass())
     }
 
     /// The primary, then the candidates in the order of their ranks.

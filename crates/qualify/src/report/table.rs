@@ -1,7 +1,7 @@
 //! A table for a terminal.
 
-use super::Report;
-use super::columns::{Column, columns, notes, remarks};
+use super::columns::{Column, Remark, columns, notes, remarks};
+use super::{Report, shadows};
 use crate::Verdict;
 use std::fmt::Write as _;
 
@@ -35,11 +35,26 @@ fn one(out: &mut String, report: &Report, style: TableStyle) {
         out,
         &plain(&format!("{}: {}", report.role, report.headline())),
     );
-    line(out, &plain(&report.circumstances()));
-    let columns = fitting(columns(report), style.width);
-    let verdicts: Vec<Verdict> = report.models().map(crate::Judged::verdict).collect();
-    draw(out, &columns, &verdicts, style);
-    for remark in remarks(report) {
+    if let Some(golden) = &report.golden {
+        line(out, &plain(&golden.circumstances()));
+        let columns = fitting(columns(golden), style.width);
+        let verdicts: Vec<Verdict> = golden.models().map(crate::Judged::verdict).collect();
+        draw(out, &columns, &verdicts, style);
+        tell(out, remarks(&report.role, golden), notes(golden), style);
+    }
+    if let Some(found) = &report.shadows {
+        line(out, &plain(&shadows::circumstances(found)));
+        let columns = fitting(shadows::columns(found), style.width);
+        let verdicts = shadows::verdicts(found);
+        if !verdicts.is_empty() {
+            draw(out, &columns, &verdicts, style);
+        }
+        tell(out, shadows::remarks(found), shadows::notes(found), style);
+    }
+}
+
+fn tell(out: &mut String, remarks: Vec<Remark>, notes: Vec<String>, style: TableStyle) {
+    for remark in remarks {
         let verdict = painted(remark.verdict, remark.verdict.words(), style);
         let (whose, check, words) = (&remark.whose, &remark.check, &remark.words);
         line(
@@ -52,7 +67,7 @@ fn one(out: &mut String, report: &Report, style: TableStyle) {
             ),
         );
     }
-    for note in notes(report) {
+    for note in notes {
         line(out, &format!("  note: {}", plain(&note)));
     }
 }

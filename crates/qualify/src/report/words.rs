@@ -22,6 +22,21 @@ pub(super) fn interval(found: Option<Interval>) -> String {
     )
 }
 
+/// `+0.012 [-0.004, +0.027]`.
+pub(super) fn difference(found: Option<Interval>) -> String {
+    found.map_or_else(
+        || NONE.to_owned(),
+        |found| {
+            let Interval {
+                estimate,
+                lower,
+                upper,
+            } = found;
+            format!("{estimate:+.3} [{lower:+.3}, {upper:+.3}]")
+        },
+    )
+}
+
 /// `98.5%`.
 pub(super) fn share(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
@@ -65,6 +80,7 @@ pub(super) fn ending(kind: Option<OutcomeKind>) -> String {
         Some(OutcomeKind::Answered(score)) => format!("scored {score:.2}"),
         Some(OutcomeKind::Refused) => "refused".to_owned(),
         Some(OutcomeKind::Failed(class)) => format!("failed: {}", class.as_str()),
+        Some(OutcomeKind::Unscored) => "could not be scored".to_owned(),
         Some(OutcomeKind::Unmeasured(class)) => format!("not measured: {}", class.as_str()),
     }
 }

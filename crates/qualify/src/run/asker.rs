@@ -41,8 +41,6 @@ const EXCERPT: usize = 600;
 pub(crate) enum Heard {
     /// A question has come to its end.
     Ended(Box<Entry>),
-    /// An answer could not be scored, and why.
-    Unscored(String),
     /// A rate limit is waited for.
     Waits(ModelId, Duration),
     /// A candidate is not asked further.
@@ -186,15 +184,10 @@ impl Asker {
         };
         let reply = self.respondent.ask(&item.request, due, waits).await;
         let meter = Meter::of(&self.shared.judges);
-        let (kind, is_valid) = match self.judged(&item, &reply, &meter).await {
-            Ok(judged) => judged,
-            Err(unscored) => {
-                self.shared
-                    .budget
-                    .spend(meter.usd() + reply.cost_usd.unwrap_or(0.0));
-                let _ = self.heard.send(Heard::Unscored(unscored)).await;
-                return;
-            }
+        let judged = self.judged(&item, &reply, &meter).await;
+        let (kind, is_valid, unscored) = match judged {
+            Ok((kind, is_valid)) => (kind, is_valid, None),
+            Err(why) => (OutcomeKind::Unscored, None, Some(why.into())),
         };
         let judges_usd = meter.usd();
         self.shared
@@ -205,6 +198,7 @@ impl Asker {
         let ended = Heard::Ended(Box::new(Entry {
             outcome,
             judges_usd,
+            unscored,
         }));
         let _ = self.heard.send(ended).await;
         if let Some(halt) = halt {

@@ -1,7 +1,7 @@
 //! Which questions have been asked already.
 
 use super::plan::{Plan, repeats};
-use crate::outcome::{Outcome, OutcomeKind};
+use crate::outcome::Outcome;
 use evenkeel_core::ModelId;
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Done {
     }
 
     /// Notes what an outcome says; false where the question was noted before. One
-    /// that nothing was learnt from is to be asked again.
+    /// that nothing was learnt from, or that could not be scored, is to be asked again.
     ///
     /// # Errors
     /// Where it answers no question of the plan.
@@ -45,7 +45,7 @@ impl Done {
                 outcome.index, outcome.repeat, outcome.candidate
             ));
         };
-        if matches!(outcome.kind, OutcomeKind::Unmeasured(_)) {
+        if outcome.kind.score().is_none() {
             return Ok(false);
         }
         let (word, bit) = (place / 64, 1_u64 << (place % 64));

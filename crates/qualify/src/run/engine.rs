@@ -2,8 +2,9 @@
 
 use super::RunError;
 use super::asker::{Asker, Heard, Shared};
-use super::folder::RunFolder;
+use super::folder::LockedFolder;
 use super::journal::Journal;
+use super::journal_line::Entry;
 use super::judges::Judges;
 use super::manifest::Manifest;
 use super::plan::Plan;
@@ -17,8 +18,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Outcomes that may wait to be written.
@@ -35,7 +38,7 @@ pub struct Run<'a> {
     /// The configuration, read to be measured.
     pub settings: &'a Settings,
     /// Where it is written down.
-    pub folder: RunFolder,
+    pub folder: &'a LockedFolder,
     /// Whether it goes on with what is there.
     pub is_resumed: bool,
     /// What makes validators of kind `http`, where roles have any.
@@ -59,6 +62,10 @@ pub struct Ended {
     pub unscored: Option<(u32, String)>,
     /// US dollars it has cost, judges included, as far as prices are known.
     pub spent_usd: f64,
+    /// How long it took, what it was broken off from left out.
+    pub took: Duration,
+    /// How long of that nobody was listened to, since the journal was written.
+    pub writing: Duration,
 }
 
 /// Why a run ended before everything was asked.
@@ -162,8 +169,9 @@ impl Run<'_> {
             halted: BTreeMap::new(),
             unscored: None,
             unscored_in_a_row: 0,
+            writing: Duration::ZERO,
         };
-        ask_all(Arc::new(shared), respondents, scribe, &self.folder, stop).await
+        ask_all(Arc::new(shared), respondents, scribe, self.folder, stop).await
     }
 }
 
@@ -171,9 +179,10 @@ async fn ask_all(
     shared: Arc<Shared>,
     respondents: Vec<Respondent>,
     mut scribe: Scribe<'_>,
-    folder: &RunFolder,
+    folder: &LockedFolder,
     stop: CancellationToken,
 ) -> Result<Ended, RunError> {
+    let began = Instant::now();
     let (heard, mut inbox) = mpsc::channel(WAITING);
     let mut lanes: BTreeMap<String, Vec<Arc<Asker>>> = BTreeMap::new();
     for respondent in respondents {
@@ -212,7 +221,7 @@ async fn ask_all(
         });
         asked = asked.and(lane);
     }
-    scribe.journal.finish()?;
+    scribe.finish()?;
     asked?;
     let stopped = if stop.is_cancelled() {
         Some(Stop::Cancelled)
@@ -224,13 +233,15 @@ async fn ask_all(
     if stopped.is_none() {
         scribe.manifest.finish();
     }
-    scribe.manifest.write(&folder.manifest())?;
+    scribe.manifest.write(&folder.folder().manifest())?;
     Ok(Ended {
         manifest: scribe.manifest,
         stopped,
         halted: scribe.halted,
         unscored: scribe.unscored,
         spent_usd: shared.budget.spent_usd(),
+        took: began.elapsed(),
+        writing: scribe.writing,
     })
 }
 
@@ -243,6 +254,7 @@ struct Scribe<'p> {
     halted: BTreeMap<ModelId, Halt>,
     unscored: Option<(u32, String)>,
     unscored_in_a_row: u32,
+    writing: Duration,
 }
 
 impl Scribe<'_> {
@@ -253,17 +265,20 @@ impl Scribe<'_> {
             Heard::Ended(entry) => Some(&**entry),
             _ => None,
         });
+        let began = Instant::now();
         self.journal.add(entries)?;
+        self.writing += began.elapsed();
         for heard in batch.drain(..) {
             match heard {
                 Heard::Ended(entry) => {
-                    let outcome = entry.outcome;
-                    self.unscored_in_a_row = 0;
+                    let Entry {
+                        outcome, unscored, ..
+                    } = *entry;
+                    self.note_unscored(unscored)?;
                     self.manifest.note(&outcome);
                     (self.on)(&outcome);
                     self.progress.heard(&outcome);
                 }
-                Heard::Unscored(why) => self.unscored(why)?,
                 Heard::Waits(model, wait) => self.progress.waits(&model, wait),
                 Heard::Halted(model, halt) => {
                     self.progress.halted(&model, halt);
@@ -275,14 +290,27 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    fn unscored(&mut self, why: String) -> Result<(), RunError> {
+    /// Sees to it that everything that was written outlasts the machine.
+    fn finish(&mut self) -> Result<(), RunError> {
+        let began = Instant::now();
+        self.journal.finish()?;
+        self.writing += began.elapsed();
+        Ok(())
+    }
+
+    /// Counts answers that could not be scored; an error where none is expected to be.
+    fn note_unscored(&mut self, why: Option<Arc<str>>) -> Result<(), RunError> {
+        let Some(why) = why else {
+            self.unscored_in_a_row = 0;
+            return Ok(());
+        };
         self.unscored_in_a_row += 1;
         if self.unscored_in_a_row >= UNSCORED_IN_A_ROW {
-            return Err(RunError::Scoring(why));
+            return Err(RunError::Scoring(why.to_string()));
         }
         match &mut self.unscored {
             Some((count, _)) => *count += 1,
-            none => *none = Some((1, why)),
+            none => *none = Some((1, why.to_string())),
         }
         Ok(())
     }

@@ -111,6 +111,14 @@ pub enum RunError {
         /// Its journal.
         path: PathBuf,
     },
+    /// Another run is at work in the folder.
+    #[error("{}: a run is at work here ({holder}); wait for its end, or use another folder", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// Who holds it, and since when.
+        holder: String,
+    },
     /// There is no run to go on with.
     #[error("{}: no run is here to go on with", path.display())]
     NothingToResume {
@@ -126,6 +134,16 @@ impl RunError {
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         Self::Write { path, source }
+    }
+
+    pub(crate) fn locked(path: PathBuf, holder: &str) -> Self {
+        let holder = if holder.is_empty() {
+            "which has not said whose it is"
+        } else {
+            holder
+        };
+        let holder = holder.to_owned();
+        Self::Locked { path, holder }
     }
 
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {

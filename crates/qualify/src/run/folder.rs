@@ -6,15 +6,28 @@ use super::done::Done;
 use super::journal::Journal;
 use super::manifest::Manifest;
 use super::plan::Plan;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutcomeKind};
 use evenkeel::Settings;
-use std::fs;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes that are read of who holds a folder.
+const LONGEST_HOLDER: u64 = 200;
 
 /// A role's folder within that of a report.
 #[derive(Debug, Clone)]
 pub struct RunFolder(PathBuf);
+
+/// A role's folder that nobody else writes to while this is held. The system lets go of
+/// it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct LockedFolder {
+    folder: RunFolder,
+    /// Locked, and let go of by being closed.
+    _lock: File,
+}
 
 /// A run that may begin, or go on.
 #[derive(Debug)]
@@ -48,8 +61,48 @@ impl RunFolder {
         self.0.join("journal.jsonl")
     }
 
-    /// Makes the folder, and begins a run or goes on with the one that is there;
-    /// what that one has heard is told to `on`.
+    /// Makes the folder and takes it for this process, which says in it since when.
+    ///
+    /// # Errors
+    /// [`RunError::Locked`] where a run is at work there, and [`RunError::Write`] where
+    /// nothing can be written.
+    pub fn lock(self, now: jiff::Timestamp) -> Result<LockedFolder, RunError> {
+        fs::create_dir_all(&self.0).map_err(|source| RunError::write(&self.0, source))?;
+        let path = self.0.join("lock");
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).read(true).write(true).truncate(false);
+        let opened = opened.open(&path);
+        let mut lock = opened.map_err(|source| RunError::write(&path, source))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Where the lock keeps readers out too, nobody knows who it is.
+                let _ = lock.take(LONGEST_HOLDER).read_to_string(&mut holder);
+                return Err(RunError::locked(self.0, holder.trim()));
+            }
+            Err(TryLockError::Error(source)) => return Err(RunError::write(&path, source)),
+        }
+        let holder = format!("process {}, since {now:.0}\n", std::process::id());
+        let told = lock
+            .set_len(0)
+            .and_then(|()| lock.write_all(holder.as_bytes()));
+        told.map_err(|source| RunError::write(&path, source))?;
+        Ok(LockedFolder {
+            folder: self,
+            _lock: lock,
+        })
+    }
+}
+
+impl LockedFolder {
+    /// The folder.
+    pub const fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// Begins a run or goes on with the one that is there; what that one has heard is
+    /// told to `on`.
     ///
     /// # Errors
     /// Where nothing can be written there, another run is there, or none to go on
@@ -62,13 +115,12 @@ impl RunFolder {
         is_resumed: bool,
         on: &mut dyn FnMut(&Outcome),
     ) -> Result<Opened, RunError> {
-        fs::create_dir_all(&self.0).map_err(|source| RunError::write(&self.0, source))?;
-        let (path, journal) = (self.manifest(), self.journal());
+        let (path, journal) = (self.folder.manifest(), self.folder.journal());
         let mut manifest = Manifest::of(plan, settings, begun);
         let mut done = Done::nothing(plan);
         let budget = Budget::new(plan.options.budget_usd);
         if !is_resumed {
-            self.refuse_unfinished()?;
+            self.folder.refuse_unfinished()?;
             // The journal first: a manifest alone would be a run without outcomes.
             let journal = Journal::create(&journal)?;
             manifest.write(&path)?;
@@ -98,6 +150,10 @@ impl RunFolder {
                     manifest.note(&entry.outcome);
                     on(&entry.outcome);
                 }
+                // Its answer has cost, and so will the next.
+                Ok(false) if entry.outcome.kind == OutcomeKind::Unscored => {
+                    budget.spend(entry.judges_usd + entry.outcome.cost_usd.unwrap_or(0.0));
+                }
                 Ok(false) => {}
                 Err(what) => _ = wrong.get_or_insert((line, what)),
             }
@@ -113,7 +169,9 @@ impl RunFolder {
             budget,
         })
     }
+}
 
+impl RunFolder {
     /// A run that was broken off has cost money: it is not thrown away in silence.
     fn refuse_unfinished(&self) -> Result<(), RunError> {
         let journal = self.journal();

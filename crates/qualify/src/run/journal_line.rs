@@ -14,6 +14,8 @@ pub(crate) struct Entry {
     pub(crate) outcome: Outcome,
     /// US dollars that judges of the answer cost; 0 where nobody judged.
     pub(crate) judges_usd: f64,
+    /// Why no scorer could score the answer; none where one did.
+    pub(crate) unscored: Option<Arc<str>>,
 }
 
 /// The written form. Keys are short words, times whole microseconds; what is not
@@ -53,6 +55,8 @@ struct Line<'a> {
     fingerprint: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     answer: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    unscored: Option<Cow<'a, str>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -86,6 +90,7 @@ impl Entry {
             OutcomeKind::Answered(score) => ("answered", Some(score), None),
             OutcomeKind::Refused => ("refused", None, None),
             OutcomeKind::Failed(class) => ("failed", None, Some(class)),
+            OutcomeKind::Unscored => ("unscored", None, None),
             OutcomeKind::Unmeasured(class) => ("unmeasured", None, Some(class)),
         };
         let borrowed = |text: &'_ Option<Arc<str>>| text.as_deref().map(str::to_owned);
@@ -107,6 +112,7 @@ impl Entry {
             model: borrowed(&outcome.snapshot).map(Cow::Owned),
             fingerprint: borrowed(&outcome.fingerprint).map(Cow::Owned),
             answer: borrowed(&outcome.answer).map(Cow::Owned),
+            unscored: borrowed(&self.unscored).map(Cow::Owned),
         };
         serde_json::to_writer(&mut *line, &written).expect("numbers and text are JSON");
         line.push(b'\n');
@@ -123,6 +129,7 @@ impl Entry {
         let candidate = ModelId::new(&line.candidate).map_err(|e| e.to_string())?;
         Ok(Self {
             judges_usd: line.judges_usd,
+            unscored: text(line.unscored),
             outcome: Outcome {
                 candidate,
                 index: line.index,
@@ -158,6 +165,7 @@ impl Line<'_> {
             },
             "refused" => Ok(OutcomeKind::Refused),
             "failed" => Ok(OutcomeKind::Failed(class()?)),
+            "unscored" => Ok(OutcomeKind::Unscored),
             "unmeasured" => Ok(OutcomeKind::Unmeasured(class()?)),
             other => Err(format!("`kind` is `{other}`, which is none")),
         }
@@ -201,6 +209,7 @@ pub(crate) mod tests {
         prop_oneof![
             (0.0..=1.0).prop_map(OutcomeKind::Answered),
             Just(OutcomeKind::Refused),
+            Just(OutcomeKind::Unscored),
             class.clone().prop_map(OutcomeKind::Failed),
             class.prop_map(OutcomeKind::Unmeasured),
         ]
@@ -239,7 +248,7 @@ pub(crate) mod tests {
             (total, first_token) in (spans(), prop::option::of(spans())),
             usage in prop::option::of(usages()),
             (cost_usd, judges_usd) in (prop::option::of(0.0..9.0), 0.0..9.0),
-            (snapshot, fingerprint, answer) in (texts(), texts(), texts()),
+            (snapshot, fingerprint, answer, unscored) in (texts(), texts(), texts(), texts()),
         ) -> Entry {
             let outcome = Outcome {
                 candidate: ModelId::new(&candidate).unwrap(),
@@ -257,7 +266,7 @@ pub(crate) mod tests {
                 fingerprint,
                 answer,
             };
-            Entry { outcome, judges_usd }
+            Entry { outcome, judges_usd, unscored }
         }
     }
 

@@ -15,10 +15,11 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Judges(BTreeMap<String, Respondent>);
 
-/// The judges of one answer, and what they cost.
+/// The judges of an answer, or of several, and what they cost.
 #[derive(Debug)]
 pub(crate) struct Meter {
     judges: Arc<Judges>,
+    most_usd: Option<f64>,
     usd: Mutex<f64>,
 }
 
@@ -43,8 +44,14 @@ impl Judges {
 
 impl Meter {
     pub(crate) fn of(judges: &Arc<Judges>) -> Arc<Self> {
+        Self::within(judges, None)
+    }
+
+    /// The same for judges who are not asked any more once they have cost `most_usd`.
+    pub(crate) fn within(judges: &Arc<Judges>, most_usd: Option<f64>) -> Arc<Self> {
         Arc::new(Self {
             judges: judges.clone(),
+            most_usd,
             usd: Mutex::new(0.0),
         })
     }
@@ -60,6 +67,9 @@ impl Judge for Meter {
     async fn ask(&self, role: &str, prompt: String) -> Result<String, JudgeError> {
         let judge = self.judges.0.get(role);
         let judge = judge.ok_or_else(|| JudgeError::new(format!("no role `{role}`")))?;
+        if self.most_usd.is_some_and(|most| self.usd() >= most) {
+            return Err(JudgeError::new("the budget is spent"));
+        }
         let mut request = ChatRequest::user(prompt);
         request.sampling.temperature = Some(0.0);
         let reply = judge.ask(&request, Instant::now(), |_| {}).await;

@@ -24,14 +24,16 @@ mod score;
 pub use bars::Bars;
 pub use engine::{Ended, Run, Stop};
 pub use error::RunError;
-pub use folder::RunFolder;
+pub use folder::{LockedFolder, RunFolder};
 pub(crate) use journal::read_journal;
+pub(crate) use judges::{Judges, Meter};
 pub use lines::Lines;
 pub use load::{Load, OPEN_AT_MOST};
 pub use manifest::{Manifest, Seen};
 pub use plan::{Plan, RunOptions};
 pub use progress::{Halt, Progress, Silent};
 pub use respondent::HttpValidators;
+pub(crate) use respondent::Way;
 
 #[cfg(test)]
 mod tests;

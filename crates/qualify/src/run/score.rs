@@ -11,6 +11,7 @@ pub(crate) struct SoFar {
     scored: u64,
     failed: u64,
     unmeasured: u64,
+    unscored: u64,
 }
 
 impl SoFar {
@@ -23,6 +24,7 @@ impl SoFar {
         match outcome.kind {
             OutcomeKind::Failed(_) => self.failed += 1,
             OutcomeKind::Unmeasured(_) => self.unmeasured += 1,
+            OutcomeKind::Unscored => self.unscored += 1,
             OutcomeKind::Answered(_) | OutcomeKind::Refused => {}
         }
     }
@@ -39,7 +41,11 @@ impl fmt::Display for SoFar {
             )]
             n => write!(f, "score {:.3}", self.sum / n as f64)?,
         }
-        for (count, word) in [(self.failed, "failed"), (self.unmeasured, "unmeasured")] {
+        for (count, word) in [
+            (self.failed, "failed"),
+            (self.unmeasured, "unmeasured"),
+            (self.unscored, "not scored"),
+        ] {
             if count > 0 {
                 write!(f, ", {count} {word}")?;
             }

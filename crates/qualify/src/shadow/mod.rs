@@ -2,19 +2,27 @@
 
 mod agreement;
 mod comparison;
+mod job;
 mod pair;
 mod verdict;
 
 pub use comparison::{ShadowComparison, ShadowCounts};
+pub use job::ShadowJob;
 pub use verdict::ShadowVerdict;
 
+use crate::Verdict;
 use crate::golden::{GoldenError, GoldenFaults, Line, WeightedScorer, lines_of};
 use crate::scorers::{Answered, Asked, ScoringContext, ScoringError, WeightedMean};
 use crate::statistics::Resampling;
 use comparison::{Gathered, Shown};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
 use pair::Pair;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// Pairs that are scored at a time: judges and commands take their time.
+const AT_A_TIME: usize = 8;
 
 /// How pairs are compared.
 #[derive(Debug, Clone)]
@@ -54,6 +62,18 @@ pub struct ShadowReport {
     /// Lines that are no pairs, by file; the pairs beside them count. A file's last
     /// line without an end, which is being written or was cut off, is none of them.
     pub faults: Vec<GoldenFaults>,
+    /// How much worse a candidate may be and still be as good.
+    pub margin: f64,
+    /// The share of intervals that hold the truth, 0 to 1.
+    pub confidence: f64,
+}
+
+impl ShadowReport {
+    /// The gravest verdict of all candidates; not enough data where there is no pair.
+    pub fn verdict(&self) -> Verdict {
+        let verdicts = self.comparisons.iter().map(|found| found.verdict.gate());
+        verdicts.max().unwrap_or(Verdict::NotEnoughData)
+    }
 }
 
 /// Compares the pairs that the gateway wrote to `files`, line by line, keeping a
@@ -70,6 +90,12 @@ pub async fn compare_shadows(
     context: &ScoringContext,
 ) -> Result<ShadowReport, GoldenError> {
     let mut gathered: BTreeMap<_, Gathered> = BTreeMap::new();
+    let mut take = |(pair, shown): (Pair, Shown)| {
+        let of = gathered.entry(pair.key()).or_default();
+        of.take(&pair, shown, options);
+    };
+    // In the order of the pairs, whichever is scored first.
+    let mut scoring = FuturesOrdered::new();
     let mut faults = Vec::new();
     for path in files {
         let unreadable = |e| GoldenError::unreadable(path, e);
@@ -91,12 +117,15 @@ pub async fn compare_shadows(
             };
             pairs += 1;
             let is_asked_for = options.role.as_ref().is_none_or(|role| *role == *pair.role);
-            if is_asked_for {
+            if !is_asked_for {
+                continue;
+            }
+            scoring.push_back(async move {
                 let shown = shown(&pair, options, context).await;
-                gathered
-                    .entry(pair.key())
-                    .or_default()
-                    .take(&pair, shown, options);
+                (pair, shown)
+            });
+            if scoring.len() >= AT_A_TIME {
+                scoring.next().await.into_iter().for_each(&mut take);
             }
         }
         if pairs == 0 && !unread.is_empty() {
@@ -106,6 +135,9 @@ pub async fn compare_shadows(
             faults.push(unread);
         }
     }
+    while let Some(scored) = scoring.next().await {
+        take(scored);
+    }
     let comparisons = gathered
         .into_iter()
         .map(|(key, gathered)| gathered.finish(key, options))
@@ -113,6 +145,8 @@ pub async fn compare_shadows(
     Ok(ShadowReport {
         comparisons,
         faults,
+        margin: options.margin,
+        confidence: options.resampling.confidence(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What is concluded of a candidate.
 
-use crate::Interval;
+use crate::{Interval, Verdict};
 
 /// What pairs say of a candidate, beside the model that answered live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +32,23 @@ impl ShadowVerdict {
             Self::Equivalent => "equivalent",
             Self::Worse => "worse",
             Self::NotEnoughData => "not_enough_data",
+        }
+    }
+
+    /// The words that a person reads.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::NotEnoughData => "not enough data",
+            other => other.as_str(),
+        }
+    }
+
+    /// The same among the verdicts of a gate: a candidate that may be cut over to passes.
+    pub const fn gate(self) -> Verdict {
+        match self {
+            Self::Better | Self::Equivalent => Verdict::Pass,
+            Self::Worse => Verdict::Fail,
+            Self::NotEnoughData => Verdict::NotEnoughData,
         }
     }
 
@@ -127,5 +144,6 @@ mod tests {
         }
         let cuts_over = V::ALL.map(V::may_cut_over);
         assert_eq!(cuts_over, [true, true, false, false]);
+        assert_eq!(V::ALL.map(|v| v.gate().is_pass()), cuts_over);
     }
 }

@@ -31,7 +31,8 @@ mod paired;
 mod wilson;
 
 pub use mean::mean_interval;
-pub use paired::{paired_difference, paired_ratio};
+pub(crate) use paired::ratio_and_outlook;
+pub use paired::{RatioOutlook, paired_difference, paired_ratio};
 pub(crate) use wilson::count;
 pub use wilson::share_interval;
 

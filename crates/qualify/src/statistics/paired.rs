@@ -13,20 +13,47 @@ use crate::Interval;
 /// where the second has less than 10 items' worth of credit, where the two differ
 /// by less than that in all, and where BCa is undefined.
 pub fn paired_ratio(pairs: &[(f64, f64)], resampling: &Resampling) -> Option<Interval> {
+    ratio_and_outlook(pairs, resampling).map(|(ratio, _)| ratio)
+}
+
+/// The same, and where the interval is MOVER's what it would be on more items.
+pub(crate) fn ratio_and_outlook(
+    pairs: &[(f64, f64)],
+    resampling: &Resampling,
+) -> Option<(Interval, Option<RatioOutlook>)> {
     let pairs = Pairs::of(pairs)?;
-    if pairs.second.sum <= 0.0 {
+    let sums = pairs.sums;
+    if sums.second.sum <= 0.0 {
         return None;
     }
-    let ends = (pairs.are_telling() && pairs.second.sum >= LEAST_CREDIT)
+    let ends = (pairs.are_telling() && sums.second.sum >= LEAST_CREDIT)
         .then(|| bootstrap::bca(&pairs.rows, resampling, |[first, second], _| first / second))
         .flatten();
-    let (lower, upper) = match ends {
-        Some(ends) => ends,
-        None => pairs.ratio_limits(resampling)?,
+    if let Some((lower, upper)) = ends {
+        return Some((sums.ratio(lower, upper)?, None));
+    }
+    let outlook = RatioOutlook {
+        sums,
+        resampling: *resampling,
     };
-    let estimate = pairs.first.sum / pairs.second.sum;
-    let is_finite = estimate.is_finite() && upper.is_finite();
-    is_finite.then(|| around(estimate, lower, upper, 0.0, f64::MAX))
+    Some((outlook.on(sums.items)?, Some(outlook)))
+}
+
+/// What MOVER's interval of a ratio would be on more items like those measured: with
+/// the same means and the same agreement of both sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RatioOutlook {
+    sums: PairSums,
+    resampling: Resampling,
+}
+
+impl RatioOutlook {
+    /// The interval on so many items; none where the ratio has no limits.
+    pub fn on(&self, items: usize) -> Option<Interval> {
+        let sums = self.sums.on(items);
+        let (lower, upper) = sums.ratio_limits(&self.resampling)?;
+        sums.ratio(lower, upper)
+    }
 }
 
 /// By how much the first of each pair scores above the second, on average, −1 to
@@ -45,9 +72,9 @@ pub fn paired_difference(pairs: &[(f64, f64)], resampling: &Resampling) -> Optio
         .flatten();
     let (lower, upper) = match ends {
         Some(ends) => ends,
-        None => pairs.difference_limits(resampling)?,
+        None => pairs.sums.difference_limits(resampling)?,
     };
-    let estimate = (pairs.first.sum - pairs.second.sum) / n;
+    let estimate = (pairs.sums.first.sum - pairs.sums.second.sum) / n;
     Some(around(estimate, lower, upper, -1.0, 1.0))
 }
 
@@ -55,11 +82,21 @@ pub fn paired_difference(pairs: &[(f64, f64)], resampling: &Resampling) -> Optio
 /// depend on theirs.
 struct Pairs {
     rows: Vec<[f64; 2]>,
+    sums: PairSums,
+}
+
+/// What pairs add up to: all that MOVER looks at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct PairSums {
+    items: usize,
     first: Side,
     second: Side,
+    /// The sum of the products of both sides.
+    products: f64,
 }
 
 /// The sum of one side, and of its squares.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Side {
     sum: f64,
     squares: f64,
@@ -80,12 +117,13 @@ impl Pairs {
             sum: rows.iter().map(|row| row[k]).sum(),
             squares: rows.iter().map(|row| row[k] * row[k]).sum(),
         };
-        let (first, second) = (side(0), side(1));
-        Some(Self {
-            rows,
-            first,
-            second,
-        })
+        let sums = PairSums {
+            items: rows.len(),
+            first: side(0),
+            second: side(1),
+            products: rows.iter().map(|[a, b]| a * b).sum(),
+        };
+        Some(Self { rows, sums })
     }
 
     /// Whether there are items and differences enough to draw from.
@@ -93,15 +131,43 @@ impl Pairs {
         let differing: f64 = self.rows.iter().map(|[a, b]| (a - b).abs()).sum();
         self.rows.len() >= FEWEST_ITEMS && differing >= LEAST_CREDIT
     }
+}
+
+impl Side {
+    fn times(self, factor: f64) -> Self {
+        Self {
+            sum: self.sum * factor,
+            squares: self.squares * factor,
+        }
+    }
+}
+
+impl PairSums {
+    /// Those of so many pairs like these.
+    fn on(self, items: usize) -> Self {
+        let factor = count(items) / count(self.items);
+        Self {
+            items,
+            first: self.first.times(factor),
+            second: self.second.times(factor),
+            products: self.products * factor,
+        }
+    }
+
+    /// The ratio within its limits; none where they are none.
+    fn ratio(&self, lower: f64, upper: f64) -> Option<Interval> {
+        let estimate = self.first.sum / self.second.sum;
+        let is_finite = estimate.is_finite() && upper.is_finite();
+        is_finite.then(|| around(estimate, lower, upper, 0.0, f64::MAX))
+    }
 
     /// The correlation of the two sides with two pairs added that contradict each
     /// other, (1, 0) and (0, 1): a few items that happen to agree are no proof
     /// that the two always do.
     fn correlation(&self) -> f64 {
-        let n = count(self.rows.len()) + 2.0;
+        let n = count(self.items) + 2.0;
         let (a, b) = (self.first.sum + 1.0, self.second.sum + 1.0);
-        let products: f64 = self.rows.iter().map(|[a, b]| a * b).sum();
-        let covariance = products - a * b / n;
+        let covariance = self.products - a * b / n;
         let of = |sum: f64, squares: f64| squares + 1.0 - sum * sum / n;
         let spread = of(a, self.first.squares) * of(b, self.second.squares);
         (covariance / spread.sqrt()).clamp(-1.0, 1.0)
@@ -109,8 +175,7 @@ impl Pairs {
 
     /// Wilson's limits of both sides.
     fn limits(&self, resampling: &Resampling) -> Option<(Interval, Interval)> {
-        let n = self.rows.len();
-        let of = |side: &Side| share_interval(side.sum, n, resampling);
+        let of = |side: &Side| share_interval(side.sum, self.items, resampling);
         Some((of(&self.first)?, of(&self.second)?))
     }
 

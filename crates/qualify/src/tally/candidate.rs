@@ -20,6 +20,7 @@ pub(super) struct CandidateTally {
     sum: u128,
     scored: usize,
     unmeasured: usize,
+    unscored: usize,
     refused: usize,
     errors: BTreeMap<Class, usize>,
     latencies: Latencies,
@@ -36,6 +37,7 @@ impl CandidateTally {
             sum: 0,
             scored: 0,
             unmeasured: 0,
+            unscored: 0,
             refused: 0,
             errors: BTreeMap::new(),
             latencies: Latencies::default(),
@@ -63,6 +65,10 @@ impl CandidateTally {
             }
             OutcomeKind::Failed(class) => *self.errors.entry(class).or_default() += 1,
             OutcomeKind::Unmeasured(_) => self.unmeasured += 1,
+            OutcomeKind::Unscored => {
+                self.unscored += 1;
+                self.time(outcome);
+            }
         }
         if let Some(score) = outcome.kind.score() {
             self.items[outcome.index].record(score, outcome.is_valid);
@@ -103,8 +109,10 @@ impl CandidateTally {
             items: 0,
             paired: 0,
             unmeasured: self.unmeasured,
+            unscored: self.unscored,
             quality: None,
             ratio: None,
+            outlook: None,
             compliance: share_interval(valid, checked, resampling),
             checked,
             latency: self.latencies.measures(),

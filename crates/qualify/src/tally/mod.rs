@@ -14,7 +14,7 @@ pub use worst::{ItemAnswer, WorstItem, WorstItems};
 use self::candidate::CandidateTally;
 use self::item::ItemTally;
 use self::tags::Tags;
-use crate::statistics::{Resampling, mean_interval, paired_ratio};
+use crate::statistics::{Resampling, mean_interval, ratio_and_outlook};
 use crate::{CandidateMeasures, Outcome, TagMeasures};
 use evenkeel_core::ModelId;
 
@@ -104,6 +104,7 @@ impl Tally {
             measures.paired = all.paired;
             measures.quality = all.quality;
             measures.ratio = all.ratio;
+            measures.outlook = all.outlook;
             let by_tag = |(tag, items): (&str, &[u32])| {
                 let items = items.iter().map(|index| *index as usize);
                 (tag.to_owned(), side_by_side.over(items, resampling))
@@ -158,6 +159,7 @@ impl SideBySide<'_> {
             let primary = self.primary.and_then(|primary| primary.item(index).score());
             pairs.extend(primary.map(|primary| (score, primary)));
         }
+        let found = ratio_and_outlook(&pairs, resampling);
         TagMeasures {
             items: scores.len(),
             paired: match self.primary {
@@ -165,7 +167,8 @@ impl SideBySide<'_> {
                 None => scores.len(),
             },
             quality: mean_interval(&scores, resampling),
-            ratio: paired_ratio(&pairs, resampling),
+            ratio: found.map(|(ratio, _)| ratio),
+            outlook: found.and_then(|(_, outlook)| outlook),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::outcomes::{FACTS, id, judged, limits, measured, ones, outcome};
 use evenkeel_qualify::{
     Check, CheckName, GateLimits, Interval, Judged, LatencyKind, ModelFacts, MoreItems, Resampling,
-    Tally, Verdict, judge, judge_primary,
+    Tally, Verdict, judge, judge_primary, share_interval,
 };
 use evenkeel_roster::{EolState, ModelConfig, RolePolicy, Signal};
 use jiff::civil::date;
@@ -199,7 +199,22 @@ fn compliance_is_judged_by_its_interval_and_only_where_it_was_asked_for() {
     assert_eq!(with_invalid(40, 200).0, Verdict::Fail);
     let (verdict, more) = with_invalid(0, 50);
     assert_eq!(verdict, Verdict::NotEnoughData);
-    assert!(matches!(more, Some(MoreItems::About(20..80))), "{more:?}");
+    // Wilson's lower end of all valid is n / (n + z²): 0.95 from 73 on.
+    assert_eq!(more, Some(MoreItems::About(23)));
+    assert_eq!(with_invalid(0, 72).0, Verdict::NotEnoughData);
+    assert_eq!(with_invalid(0, 73).0, Verdict::Pass);
+    let (verdict, more) = with_invalid(2, 100);
+    assert_eq!(verdict, Verdict::NotEnoughData);
+    let Some(MoreItems::About(more)) = more else {
+        panic!("{more:?}");
+    };
+    let all = 100 + u32::try_from(more).unwrap();
+    let share =
+        |of: u32| share_interval(0.98 * f64::from(of), of as usize, &Resampling::new(1)).unwrap();
+    assert!(
+        share(all).lower >= 0.95 && share(all - 1).lower < 0.95,
+        "{all}"
+    );
 
     let mut tally = Tally::new(id(PRIMARY), [id(FALLBACK)], 1);
     for name in [PRIMARY, FALLBACK] {
@@ -301,6 +316,37 @@ fn the_estimate_of_items_brings_the_end_of_the_interval_to_the_limit() {
         MoreItems::to_settle(found, 0.8689, 200),
         MoreItems::CannotBeSettled
     );
+}
+
+/// Where two agree on everything the interval is MOVER's, and narrows with the number of
+/// items and not with its root.
+#[test]
+fn so_many_more_items_settle_a_ratio_and_not_one_less() {
+    let strict = GateLimits {
+        quality: 0.95,
+        ..limits()
+    };
+    for of in [30, 40] {
+        let found = with_right(of, of, &strict);
+        let quality = check(&found, &CheckName::Quality);
+        assert_eq!(quality.verdict, Verdict::NotEnoughData, "{of}");
+        let Some(MoreItems::About(more)) = quality.more else {
+            panic!("{:?}", quality.more);
+        };
+        let all = of + usize::try_from(more).unwrap();
+        let verdict = |of| check(&with_right(of, of, &strict), &CheckName::Quality).verdict;
+        assert_eq!(verdict(all), Verdict::Pass, "{more} more than {of}");
+        assert_eq!(
+            verdict(all - 1),
+            Verdict::NotEnoughData,
+            "{more} more than {of}"
+        );
+        let by_root = MoreItems::to_settle(quality.measured.unwrap(), 0.95, of);
+        assert!(
+            matches!(by_root, MoreItems::About(root) if root > more),
+            "{by_root:?}"
+        );
+    }
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 mod banking;
 mod credits;
 mod datasets;
+mod drill;
 mod eol;
 mod gate;
 mod outcomes;

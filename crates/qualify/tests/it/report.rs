@@ -4,11 +4,13 @@ use crate::banking::measured_on;
 use crate::outcomes::{FACTS, id, limits, ones, outcome};
 use evenkeel_core::{Class, ModelId};
 use evenkeel_qualify::report::{
-    Conditions, DatasetSummary, Report, TableStyle, html, json, junit, markdown, table,
+    Conditions, DatasetSummary, GoldenReport, Report, TableStyle, html, json, junit, markdown,
+    table,
 };
 use evenkeel_qualify::{
-    CandidateMeasures, Load, ModelFacts, OutcomeKind, Resampling, RoleVerdict, Tally, Verdict,
-    WorstItem,
+    CandidateMeasures, Interval, LatencyMeasures, Load, ModelFacts, OutcomeKind, Quantiles,
+    Resampling, RoleVerdict, ShadowComparison, ShadowCounts, ShadowReport, ShadowVerdict, Takeover,
+    Tally, Verdict, WorstItem,
 };
 use evenkeel_roster::{EolState, RankingPolicy};
 use jiff::civil::date;
@@ -30,8 +32,7 @@ fn report(role: &str, measures: Vec<CandidateMeasures>, worst: Vec<WorstItem>) -
         _ => FACTS,
     };
     let weights = RankingPolicy::default();
-    Report {
-        role: role.to_owned(),
+    let golden = GoldenReport {
         dataset: DatasetSummary {
             name: "classify-banking8.jsonl".to_owned(),
             sha256: "0f1e2d".to_owned(),
@@ -52,6 +53,67 @@ fn report(role: &str, measures: Vec<CandidateMeasures>, worst: Vec<WorstItem>) -
         tags_left_out: 0,
         worst,
         manifest: [("prompt_sha256".to_owned(), "abc".to_owned())].into(),
+    };
+    Report {
+        role: role.to_owned(),
+        golden: Some(golden),
+        shadows: None,
+        drill: None,
+    }
+}
+
+fn golden(report: &mut Report) -> &mut GoldenReport {
+    report.golden.as_mut().expect("it was measured")
+}
+
+fn shadowed(candidate: &str, verdict: ShadowVerdict) -> ShadowComparison {
+    let interval = |estimate: f64| Interval {
+        estimate,
+        lower: estimate - 0.02,
+        upper: estimate + 0.02,
+    };
+    let latency = |ms| {
+        let p50 = std::time::Duration::from_millis(ms);
+        LatencyMeasures {
+            total: Some(Quantiles {
+                p50,
+                p95: p50 * 2,
+                p99: p50 * 3,
+            }),
+            first_token: None,
+        }
+    };
+    ShadowComparison {
+        role: "extractor".to_owned(),
+        candidate: candidate.to_owned(),
+        live: "north/large".to_owned(),
+        pairs: 412,
+        unmeasured: 3,
+        unscored: 1,
+        first_unscored: Some("the judge failed".to_owned()),
+        answered: Some(interval(-0.01)),
+        quality: Some(interval(0.03)),
+        compliance: None,
+        agreement: Some(interval(0.9)),
+        candidate_latency: latency(420),
+        live_latency: latency(800),
+        candidate_usd: Some(0.25),
+        live_usd: None,
+        verdict,
+        counts: ShadowCounts::default(),
+    }
+}
+
+fn shadows(verdicts: &[ShadowVerdict]) -> ShadowReport {
+    let models = ["south/medium", "north/small", "south/tiny", "south/other"];
+    let found = models.iter().zip(verdicts);
+    ShadowReport {
+        comparisons: found
+            .map(|(model, verdict)| shadowed(model, *verdict))
+            .collect(),
+        faults: Vec::new(),
+        margin: 0.05,
+        confidence: 0.95,
     }
 }
 
@@ -188,7 +250,7 @@ fn a_run_that_was_stopped_never_passes() {
     measures.truncate(2);
     let mut found = report("classifier", measures, Vec::new());
     assert_eq!((found.verdict(), found.exit_code()), (Verdict::Pass, 0));
-    found.stopped = Some("the budget is used up".to_owned());
+    golden(&mut found).stopped = Some("the budget is used up".to_owned());
     assert_eq!(
         (found.verdict(), found.exit_code()),
         (Verdict::NotEnoughData, 1)
@@ -219,6 +281,110 @@ fn a_job_in_which_nothing_was_answered_is_told_as_such() {
     );
     page(&html(std::slice::from_ref(&found)));
     assert!(json(&[found]).contains("\"quality\": null"));
+}
+
+#[test]
+fn pairs_are_told_in_every_form_and_decide_where_nothing_else_does() {
+    let all = shadows(&ShadowVerdict::ALL);
+    let alone = Report {
+        role: "extractor".to_owned(),
+        golden: None,
+        shadows: Some(all.clone()),
+        drill: None,
+    };
+    assert_eq!(alone.verdict(), Verdict::Fail);
+    let one = std::slice::from_ref(&alone);
+    insta::assert_snapshot!(table(one, PLAIN));
+    let cut_over = "better than `north/large` over 412 pairs: cut over";
+    let not_yet = "do not cut over yet";
+    let (html, junit) = (html(one), junit(one));
+    page(&html);
+    roxmltree::Document::parse(&junit).expect("it is XML");
+    let markdown = markdown(one).replace('\\', "");
+    for text in [&html, &junit, &markdown] {
+        assert!(text.contains(cut_over) && text.contains(not_yet), "{text}");
+        assert!(text.contains("the judge failed"), "{text}");
+    }
+    assert!(junit.contains("tests=\"4\" failures=\"2\""), "{junit}");
+    let told: serde_json::Value = serde_json::from_str(&json(one)).unwrap();
+    let found = &told["roles"][0]["shadow"];
+    assert_eq!(found["verdict"], "fail");
+    assert_eq!(found["comparisons"][0]["may_cut_over"], true);
+    assert_eq!(found["comparisons"][3]["verdict"], "not_enough_data");
+    assert_eq!(told["roles"][0]["primary"], serde_json::Value::Null);
+    // Beside a gate that holds they are something to look at.
+    let mut measures = measured_on("banking8");
+    measures.truncate(2);
+    let mut beside = report("classifier", measures, Vec::new());
+    beside.shadows = Some(all);
+    assert_eq!(beside.verdict(), Verdict::Pass);
+    let beside = self::junit(&[beside]);
+    assert!(beside.contains("failures=\"0\""), "{beside}");
+    assert!(beside.contains("warning: worse than"), "{beside}");
+    let none = Report {
+        shadows: Some(shadows(&[])),
+        ..alone
+    };
+    assert_eq!(none.verdict(), Verdict::NotEnoughData);
+    assert!(table(&[none], PLAIN).contains("no shadow pair of the role was found"));
+}
+
+#[test]
+fn a_drill_is_judged_by_what_takes_over() {
+    let mut measures = measured_on("banking8");
+    measures.truncate(2);
+    let mut drilled = report("classifier", measures, Vec::new());
+    let golden = golden(&mut drilled);
+    let (primary, takes_over) = (
+        golden.verdict.primary.measures.candidate.clone(),
+        golden.verdict.candidates[0].measures.candidate.clone(),
+    );
+    // The life of the model that is played to be gone does not count.
+    let of_both = [&golden.verdict.primary, &golden.verdict.candidates[0]];
+    let measures = of_both.map(|judged| judged.measures.clone()).to_vec();
+    let facts = |id: &ModelId| ModelFacts {
+        eol: if *id == primary {
+            EolState::Past
+        } else {
+            EolState::Current
+        },
+        ..FACTS
+    };
+    let weights = RankingPolicy::default();
+    let judged = RoleVerdict::of(measures, facts, &limits(), &weights).expect("a primary");
+    assert_eq!(judged.verdict(), Verdict::Fail);
+    golden.verdict = judged.of_takeover();
+    let takeover = Takeover {
+        role: "classifier".to_owned(),
+        gone: primary.clone(),
+        rung: 0,
+        takes_over: Some(takes_over.clone()),
+    };
+    drilled.drill = Some(takeover.clone());
+    assert_eq!(drilled.verdict(), Verdict::Pass);
+    let words =
+        format!("without its primary `{primary}`: `{takes_over}` takes over, and qualifies");
+    let one = std::slice::from_ref(&drilled);
+    for text in [table(one, PLAIN), html(one), junit(one), json(one)] {
+        assert!(text.contains(&words), "{text}");
+    }
+    let unmeasured = Report {
+        golden: None,
+        ..drilled.clone()
+    };
+    assert_eq!(unmeasured.verdict(), Verdict::NotEnoughData);
+    let nothing = Report {
+        golden: None,
+        drill: Some(Takeover {
+            takes_over: None,
+            ..takeover
+        }),
+        ..drilled
+    };
+    assert_eq!(nothing.verdict(), Verdict::Fail);
+    let shown = junit(&[nothing]);
+    assert!(shown.contains("nothing takes over"), "{shown}");
+    assert!(shown.contains("tests=\"1\" failures=\"1\""), "{shown}");
 }
 
 /// The page is well-formed XML too.
@@ -260,8 +426,14 @@ proptest! {
             &text,
         );
         report.role = name.clone();
-        report.dataset.name = text.clone();
-        report.manifest.insert(tag, text);
+        golden(&mut report).dataset.name = text.clone();
+        golden(&mut report).manifest.insert(tag.clone(), text.clone());
+        report.shadows = Some(shadows(&[ShadowVerdict::Worse]));
+        if let Some(found) = &mut report.shadows {
+            found.comparisons[0].candidate = candidate.clone();
+            found.comparisons[0].live = tag;
+            found.comparisons[0].first_unscored = Some(text);
+        }
         let reports = [report];
         let text = junit(&reports);
         let document = roxmltree::Document::parse(&text);

@@ -16,20 +16,21 @@ const CONCURRENCY: usize = 8;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Ends with 0 where every gate holds, 1 where one fails or there is not enough data to tell (or the run \
-was stopped), 2 where something cannot be read, written or understood.")]
-#[command(group = clap::ArgGroup::new("which").required(true).args(["role", "all_roles"]))]
+was stopped), 2 where something cannot be read, written or understood. With --check: 0 where every score \
+still holds, 1 where one is stale.")]
+#[command(group = clap::ArgGroup::new("which").args(["role", "all_roles"]))]
 pub(crate) struct QualifyArgs {
     /// The config folder, or one `evenkeel.toml` with everything in it.
     #[arg(long, value_name = "PATH")]
     pub(super) config: PathBuf,
     /// The role whose candidates are measured.
-    #[arg(long)]
+    #[arg(long, required_unless_present_any = ["all_roles", "eol_drill"])]
     pub(super) role: Option<String>,
     /// Every role whose policy names a `golden_dataset`.
     #[arg(long, conflicts_with_all = ["golden_dataset", "primary", "candidates"])]
     pub(super) all_roles: bool,
     /// The questions, one JSON object a line [default: the role's `golden_dataset`]
-    #[arg(long, value_name = "FILE.jsonl")]
+    #[arg(long, value_name = "FILE.jsonl", requires = "role")]
     pub(super) golden_dataset: Option<PathBuf>,
     /// Least share of the primary's score, 0 to 1 [default: the role's `quality_budget`]
     #[arg(long, value_name = "SHARE", value_parser = share)]
@@ -39,11 +40,25 @@ pub(crate) struct QualifyArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// What candidates are measured against [default: the roster's primary]
-    #[arg(long, value_name = "MODEL", value_parser = model)]
+    #[arg(long, value_name = "MODEL", requires = "role", value_parser = model)]
     pub(super) primary: Option<ModelId>,
     /// The models to measure, whether or not the roster has them [default: its fallbacks]
-    #[arg(long, value_name = "MODEL,…", value_delimiter = ',', value_parser = model)]
+    #[arg(long, value_name = "MODEL,…", requires = "role", value_delimiter = ',', value_parser = model)]
     pub(super) candidates: Vec<ModelId>,
+    /// Say whether the roster's scores still hold: for these prompts, tools, datasets, builds and
+    /// today. Asks no model.
+    #[arg(long, conflicts_with_all = ["output", "primary", "candidates", "resume", "shadow", "eol_drill"])]
+    pub(super) check: bool,
+    /// Pairs of shadowed calls (`STATE_DIR/shadow/ROLE.jsonl`) to judge by the role's scorers. The
+    /// golden dataset is then asked only where --golden-dataset names it; else no model is asked
+    /// but those that judge.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "eol_drill")]
+    pub(super) shadow: Vec<PathBuf>,
+    /// Play that a model is gone, and measure what takes over in each role that stands on it
+    /// (with --role: in that one), against what it stands in for.
+    #[arg(long, value_name = "MODEL", value_parser = model,
+          conflicts_with_all = ["output", "primary", "candidates"])]
+    pub(super) eol_drill: Option<ModelId>,
     /// Questions under way at a time, for each model [default: 8; with --load-rps at most 256]
     #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
@@ -59,7 +74,7 @@ pub(crate) struct QualifyArgs {
     repeat: u32,
     /// Seed of all that is drawn.
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Only the first N items of the dataset.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -97,6 +112,33 @@ pub(crate) enum Format {
 }
 
 impl QualifyArgs {
+    /// Whether the golden dataset is asked, or pairs alone are judged.
+    pub(super) fn asks(&self) -> bool {
+        self.shadow.is_empty() || self.golden_dataset.is_some()
+    }
+
+    /// Refuses what goes with a run where there is none.
+    pub(super) fn check_pairs_alone(&self) -> anyhow::Result<()> {
+        let of_a_run = [
+            ("--output", self.output.is_some()),
+            ("--primary", self.primary.is_some()),
+            ("--candidates", !self.candidates.is_empty()),
+            ("--resume", self.resume),
+        ];
+        for (name, is_there) in of_a_run {
+            anyhow::ensure!(
+                self.asks() || !is_there,
+                "{name} is of a run, and with --shadow there is one only where --golden-dataset names its questions"
+            );
+        }
+        Ok(())
+    }
+
+    /// How long a question or a judge waits for rate limits.
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_secs(self.patience_s.into())
+    }
+
     /// How the run asks, with what is left of the budget.
     pub(super) fn options(&self, budget_usd: Option<f64>) -> RunOptions {
         let load = match self.load_rps {
@@ -115,7 +157,7 @@ impl QualifyArgs {
             limit: self.limit,
             seed: self.seed,
             budget_usd,
-            patience: Duration::from_secs(self.patience_s.into()),
+            patience: self.patience(),
         }
     }
 }

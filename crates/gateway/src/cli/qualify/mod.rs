@@ -1,6 +1,7 @@
 //! `evenkeel qualify`.
 
 mod args;
+mod check;
 mod print;
 mod role;
 
@@ -9,7 +10,8 @@ pub(super) use args::QualifyArgs;
 use super::signals::Signals;
 use anyhow::Context as _;
 use evenkeel::Settings;
-use evenkeel_qualify::{Bars, Lines, Progress, Verdict};
+use evenkeel_core::ModelId;
+use evenkeel_qualify::{Bars, Lines, Progress, Takeover, Verdict};
 use evenkeel_roster::{Candidates, CandidatesByRole};
 use role::Measuring;
 use std::io::{IsTerminal, Write, stderr};
@@ -21,8 +23,14 @@ const DATA_ERROR: u8 = 2;
 
 /// Measures what is asked for. Ends with 2 on any error, after saying which.
 pub(crate) async fn run(args: QualifyArgs) -> anyhow::Result<ExitCode> {
-    match Box::pin(measure(&args)).await {
-        Ok(verdict) => Ok(ExitCode::from(u8::from(!verdict.is_pass()))),
+    let ended = if args.check {
+        check::run(&args)
+    } else {
+        let measured = Box::pin(measure(&args)).await;
+        measured.map(|verdict| ExitCode::from(u8::from(!verdict.is_pass())))
+    };
+    match ended {
+        Ok(code) => Ok(code),
         Err(error) => {
             writeln!(stderr(), "evenkeel qualify: {error:#}")?;
             Ok(ExitCode::from(DATA_ERROR))
@@ -30,29 +38,46 @@ pub(crate) async fn run(args: QualifyArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// What is to be done for one role.
+enum Task {
+    /// Measure its candidates, or judge its pairs, or both.
+    Role(String),
+    /// Measure what takes over.
+    Drill(Takeover),
+}
+
 /// The gravest verdict of all roles.
 async fn measure(args: &QualifyArgs) -> anyhow::Result<Verdict> {
+    args.check_pairs_alone()?;
     let settings = Settings::load_to_measure(&args.config, &candidates(args))?;
     for warning in settings.warnings() {
         writeln!(stderr(), "{warning}")?;
     }
-    let roles = roles(args, &settings)?;
+    let tasks = tasks(args, &settings)?;
     let stop = CancellationToken::new();
     let mut signals = Signals::new()?;
     let mut measuring = Measuring::new(args, &settings, stop.clone())?;
     let jobs = async {
         let mut reports = Vec::new();
         let mut gravest = Verdict::Pass;
-        for role in roles {
+        for task in tasks {
             if stop.is_cancelled() {
-                gravest = gravest.max(Verdict::NotEnoughData);
                 break;
             }
             let mut progress = progress();
-            let measured = Box::pin(measuring.role(role, &mut *progress));
-            let report = measured.await?;
-            gravest = gravest.max(report.verdict());
-            reports.push(report);
+            let done = match task {
+                Task::Role(role) => Box::pin(measuring.role(&role, &mut *progress)).await?,
+                Task::Drill(takeover) => {
+                    Box::pin(measuring.drill(takeover, &mut *progress)).await?
+                }
+            };
+            if let Some(report) = done {
+                gravest = gravest.max(report.verdict());
+                reports.push(report);
+            }
+        }
+        if stop.is_cancelled() || reports.is_empty() {
+            gravest = gravest.max(Verdict::NotEnoughData);
         }
         print::reports(&reports, args.format)?;
         Ok(gravest)
@@ -79,26 +104,43 @@ fn candidates(args: &QualifyArgs) -> CandidatesByRole {
     role.collect()
 }
 
-/// The roles to measure; those that are passed over are told.
-fn roles<'s>(args: &QualifyArgs, settings: &'s Settings) -> anyhow::Result<Vec<&'s str>> {
+/// What is to be done; roles that are passed over are told.
+fn tasks(args: &QualifyArgs, settings: &Settings) -> anyhow::Result<Vec<Task>> {
+    if let Some(gone) = &args.eol_drill {
+        return drills(args, settings, gone);
+    }
     let all = &settings.config().roles;
     if let Some(role) = &args.role {
         let found = all.get_key_value(role).context("the role was read")?;
-        return Ok(vec![found.0]);
+        return Ok(vec![Task::Role(found.0.clone())]);
     }
-    let mut roles = Vec::new();
+    let mut tasks = Vec::new();
     for (name, role) in all {
-        if role.policy.golden_dataset.is_none() {
+        if args.asks() && role.policy.golden_dataset.is_none() {
             writeln!(
                 stderr(),
                 "{name}: its policy names no golden_dataset, so it is not measured"
             )?;
         } else {
-            roles.push(name.as_str());
+            tasks.push(Task::Role(name.clone()));
         }
     }
-    anyhow::ensure!(!roles.is_empty(), "no role's policy names a golden_dataset");
-    Ok(roles)
+    anyhow::ensure!(!tasks.is_empty(), "no role's policy names a golden_dataset");
+    Ok(tasks)
+}
+
+/// A drill for each role that stands on the model, or for the one that is named.
+fn drills(args: &QualifyArgs, settings: &Settings, gone: &ModelId) -> anyhow::Result<Vec<Task>> {
+    let mut takeovers = Takeover::of(settings.config(), gone, settings.as_of());
+    if let Some(role) = &args.role {
+        takeovers.retain(|takeover| takeover.role == *role);
+        anyhow::ensure!(
+            !takeovers.is_empty(),
+            "role `{role}` does not stand on `{gone}`"
+        );
+    }
+    anyhow::ensure!(!takeovers.is_empty(), "no role stands on `{gone}`");
+    Ok(takeovers.into_iter().map(Task::Drill).collect())
 }
 
 /// Bars on a terminal, else lines.

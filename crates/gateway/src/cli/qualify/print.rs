@@ -1,10 +1,10 @@
 //! What came of the roles, on standard output and in the folders of the report.
 
 use super::args::Format;
-use evenkeel_qualify::RunFolder;
+use anyhow::Context as _;
+use evenkeel_qualify::LockedFolder;
 use evenkeel_qualify::report::{Report, TableStyle, html, json, junit, markdown, table};
 use std::io::{self, IsTerminal, Write, stdout};
-use std::path::Path;
 
 /// Columns of a table where nobody says how many there are.
 const COLUMNS: usize = 120;
@@ -21,8 +21,7 @@ pub(super) fn reports(reports: &[Report], format: Format) -> io::Result<()> {
 }
 
 /// Puts a role's report beside its journal, in every form.
-pub(super) fn files(report: &Report, folder: &Path) -> io::Result<()> {
-    let folder = RunFolder::of(folder, &report.role);
+pub(super) fn files(report: &Report, folder: &LockedFolder) -> anyhow::Result<()> {
     let one = std::slice::from_ref(report);
     for (name, text) in [
         ("report.html", html(one)),
@@ -30,7 +29,9 @@ pub(super) fn files(report: &Report, folder: &Path) -> io::Result<()> {
         ("report.md", markdown(one)),
         ("report.xml", junit(one)),
     ] {
-        std::fs::write(folder.path().join(name), text)?;
+        let path = folder.folder().path().join(name);
+        let written = std::fs::write(&path, text);
+        written.with_context(|| format!("{}: cannot be written", path.display()))?;
     }
     Ok(())
 }

@@ -4,15 +4,16 @@ use super::args::QualifyArgs;
 use super::print;
 use anyhow::Context as _;
 use evenkeel::Settings;
-use evenkeel::core::{Clock, SystemClock};
+use evenkeel::core::{Clock, ModelId, SystemClock};
 use evenkeel_gateway::HttpValidators;
 use evenkeel_qualify::report::Report;
 use evenkeel_qualify::{
-    CommandLimits, Finished, Golden, Job, Left, Plan, Progress, Run, RunFolder, check_roster_file,
-    write_roster,
+    CommandLimits, Finished, Golden, HttpValidators as EachValidator, Job, Left, LockedFolder,
+    Plan, Progress, Run, RunFolder, ShadowJob, ShadowReport, Takeover, check_roster_file,
+    golden_datasets, write_roster,
 };
 use std::io::{Write, stderr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -20,8 +21,14 @@ use tokio_util::sync::CancellationToken;
 /// How long an external command may take for a score, and how much it may write.
 const COMMAND: (Duration, usize) = (Duration::from_secs(30), 64 * 1024);
 
+/// Time and share of a run that its journal may take before that is told.
+const WRITING: (Duration, f64) = (Duration::from_secs(1), 0.05);
+
 /// Variables that an external command sees.
 const COMMAND_SEES: [&str; 3] = ["PATH", "HOME", "LANG"];
+
+/// The folder of drills within that of a report.
+const DRILLS: &str = "eol-drill";
 
 /// What the jobs of all roles share.
 pub(super) struct Measuring<'a> {
@@ -31,6 +38,8 @@ pub(super) struct Measuring<'a> {
     validators: HttpValidators,
     /// US dollars that the roles before have cost.
     spent_usd: f64,
+    /// Whether lines that are no pairs have been told.
+    has_told_faults: bool,
 }
 
 impl<'a> Measuring<'a> {
@@ -45,74 +54,188 @@ impl<'a> Measuring<'a> {
             stop,
             validators: HttpValidators::new()?,
             spent_usd: 0.0,
+            has_told_faults: false,
         })
     }
 
-    /// Measures a role and writes down what came of it.
+    /// Measures a role, judges its pairs, or both, and writes down what came of it; none
+    /// where it was stopped before anything did.
     pub(super) async fn role(
         &mut self,
         role: &str,
         progress: &mut dyn Progress,
-    ) -> anyhow::Result<Report> {
+    ) -> anyhow::Result<Option<Report>> {
         if let Some(path) = &self.args.output {
             check_roster_file(path, role)?;
         }
-        let job = self.job(role)?;
-        let finished = Box::pin(job.finish(progress, self.stop.clone())).await?;
-        self.spent_usd += finished.ended.spent_usd;
-        let report = finished.report();
-        let folder = &self.args.report;
-        let written = print::files(&report, folder);
-        written.with_context(|| format!("{}: no report can be written", folder.display()))?;
-        tell_rest(&finished)?;
-        if let Some(path) = &self.args.output {
-            self.write(path, role, &finished)?;
+        let golden = self.golden(role)?;
+        let folder = locked(&self.args.report, role)?;
+        let finished = if self.args.asks() {
+            let golden = golden.with_context(|| no_dataset(role))?;
+            let named = &self.args.candidates;
+            let named = (!named.is_empty()).then_some(named.as_slice());
+            Some(
+                self.measured(role, golden, named, &folder, progress)
+                    .await?,
+            )
+        } else {
+            None
+        };
+        let report = Report {
+            role: role.to_owned(),
+            golden: finished.as_ref().map(Finished::report),
+            shadows: self.shadows(role).await?,
+            drill: None,
+        };
+        if self.has_nothing(&report)? {
+            return Ok(None);
         }
-        Ok(report)
+        print::files(&report, &folder)?;
+        if let Some(finished) = &finished {
+            tell_rest(finished)?;
+            if let Some(path) = &self.args.output {
+                self.write(path, role, finished)?;
+            }
+        }
+        Ok(Some(report))
     }
 
-    fn job(&self, role: &str) -> anyhow::Result<Job<'a>> {
-        let args = self.args;
-        let golden = Arc::new(Golden::open(self.dataset(role)?)?);
-        if golden.runs_commands() && !args.allow_commands {
-            anyhow::bail!(
-                "{}: its scorers run commands; if you trust it, say --allow-commands",
-                golden.path().display()
-            );
+    /// Whether there is nothing to tell: it was stopped, or of all roles this one has no
+    /// pair.
+    fn has_nothing(&self, report: &Report) -> anyhow::Result<bool> {
+        let is_empty = |found: &ShadowReport| found.comparisons.is_empty();
+        match &report.shadows {
+            None => Ok(report.golden.is_none()),
+            Some(found) if self.args.all_roles && is_empty(found) => {
+                writeln!(
+                    stderr(),
+                    "{}: no shadow pair of the role was found",
+                    report.role
+                )?;
+                Ok(report.golden.is_none())
+            }
+            Some(_) => Ok(false),
         }
-        let budget = args.budget_usd.map(|all| (all - self.spent_usd).max(0.0));
-        let named = (!args.candidates.is_empty()).then_some(args.candidates.as_slice());
-        let options = args.options(budget);
-        let plan = Plan::new(self.settings, role, named, golden, options)?;
-        let now = jiff::Timestamp::try_from(SystemClock.now())?;
-        let validators = self.validators.clone();
-        Ok(Job {
+    }
+
+    /// Measures what takes over against what it stands in for: without a primary against
+    /// that, without a fallback against the primary.
+    pub(super) async fn drill(
+        &mut self,
+        takeover: Takeover,
+        progress: &mut dyn Progress,
+    ) -> anyhow::Result<Option<Report>> {
+        let role = takeover.role.clone();
+        // Beside the role's own run, which must not be taken for one of a drill.
+        let folder = locked(&self.args.report.join(DRILLS), &role)?;
+        let golden = self.golden(&role)?;
+        let mut report = Report {
+            role,
+            golden: None,
+            shadows: None,
+            drill: Some(takeover.clone()),
+        };
+        if let (Some(golden), Some(model)) = (golden, &takeover.takes_over) {
+            let named = Some(std::slice::from_ref(model));
+            let measured = self.measured(&takeover.role, golden, named, &folder, progress);
+            let finished = measured.await?;
+            let mut found = finished.report();
+            found.verdict = found.verdict.of_takeover();
+            report.golden = Some(found);
+            tell_rest(&finished)?;
+        }
+        print::files(&report, &folder)?;
+        Ok(Some(report))
+    }
+
+    async fn measured(
+        &mut self,
+        role: &str,
+        golden: Golden,
+        candidates: Option<&[ModelId]>,
+        folder: &LockedFolder,
+        progress: &mut dyn Progress,
+    ) -> anyhow::Result<Finished> {
+        let args = self.args;
+        let options = args.options(self.budget_usd());
+        let plan = Plan::new(self.settings, role, candidates, Arc::new(golden), options)?;
+        let job = Job {
             threshold: args.min_quality_threshold,
-            today: jiff::tz::Offset::UTC.to_datetime(now).date(),
+            today: self.settings.as_of(),
             run: Run {
                 plan,
                 settings: self.settings,
-                folder: RunFolder::of(&args.report, role),
+                folder,
                 is_resumed: args.resume,
-                http_validators: Some(Arc::new(move |service| validators.validator(service))),
+                http_validators: Some(self.http_validators()),
                 commands: args.allow_commands.then(command_limits),
-                begun: now,
+                begun: now()?,
             },
-        })
+        };
+        let finished = Box::pin(job.finish(progress, self.stop.clone())).await?;
+        self.spent_usd += finished.ended.spent_usd;
+        Ok(finished)
     }
 
-    fn dataset(&self, role: &str) -> anyhow::Result<PathBuf> {
-        if let Some(path) = &self.args.golden_dataset {
-            return Ok(path.clone());
+    /// What the role's pairs come to; none where there are none to judge, or it was
+    /// stopped.
+    async fn shadows(&mut self, role: &str) -> anyhow::Result<Option<ShadowReport>> {
+        let args = self.args;
+        if args.shadow.is_empty() || self.stop.is_cancelled() {
+            return Ok(None);
         }
-        let config = self.settings.config().roles.get(role);
-        let path = config.and_then(|config| config.policy.golden_dataset.as_ref());
-        let path = path.with_context(|| {
-            format!(
-                "role `{role}` has no golden_dataset in its policy: name one (--golden-dataset)"
-            )
-        })?;
-        Ok(self.settings.folder().join(path))
+        let golden = self.golden(role)?;
+        let job = ShadowJob {
+            role,
+            files: &args.shadow,
+            golden: golden.as_ref(),
+            settings: self.settings,
+            http_validators: Some(self.http_validators()),
+            commands: args.allow_commands.then(command_limits),
+            seed: args.seed,
+            patience: args.patience(),
+            budget_usd: self.budget_usd(),
+        };
+        let judged = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Ok(None),
+            judged = Box::pin(job.finish()) => judged,
+        };
+        let (report, usd) = judged?;
+        self.spent_usd += usd;
+        // Of all roles the same files are read for each.
+        if !std::mem::replace(&mut self.has_told_faults, true) {
+            for faults in &report.faults {
+                writeln!(stderr(), "{faults}")?;
+            }
+        }
+        Ok(Some(report))
+    }
+
+    /// What the roles before have left of the budget, where there is one.
+    fn budget_usd(&self) -> Option<f64> {
+        let all = self.args.budget_usd;
+        all.map(|all| (all - self.spent_usd).max(0.0))
+    }
+
+    fn http_validators(&self) -> EachValidator {
+        let validators = self.validators.clone();
+        Arc::new(move |service| validators.validator(service))
+    }
+
+    /// The role's dataset; none where neither the command line nor its policy names one.
+    fn golden(&self, role: &str) -> anyhow::Result<Option<Golden>> {
+        let in_policy = || golden_datasets(self.settings).remove(role).flatten();
+        let Some(path) = self.args.golden_dataset.clone().or_else(in_policy) else {
+            return Ok(None);
+        };
+        let golden = Golden::open(path)?;
+        anyhow::ensure!(
+            self.args.allow_commands || !golden.runs_commands(),
+            "{}: its scorers run commands; if you trust it, say --allow-commands",
+            golden.path().display()
+        );
+        Ok(Some(golden))
     }
 
     /// Puts what passed into the roster, and says what became of it.
@@ -146,6 +269,19 @@ impl<'a> Measuring<'a> {
     }
 }
 
+/// The role's folder in that of a report, for this run alone.
+fn locked(report: &Path, role: &str) -> anyhow::Result<LockedFolder> {
+    Ok(RunFolder::of(report, role).lock(now()?)?)
+}
+
+fn no_dataset(role: &str) -> String {
+    format!("role `{role}` has no golden_dataset in its policy: name one (--golden-dataset)")
+}
+
+fn now() -> anyhow::Result<jiff::Timestamp> {
+    Ok(jiff::Timestamp::try_from(SystemClock.now())?)
+}
+
 /// Why a fallback is out of a roster.
 const fn words(left: Left) -> &'static str {
     match left {
@@ -168,6 +304,9 @@ fn tell_rest(finished: &Finished) -> anyhow::Result<()> {
             "{count} answers could not be scored, the first: {first}"
         )?;
     }
+    if let Some(words) = slow_journal(ended.took, ended.writing) {
+        writeln!(stderr(), "{words}")?;
+    }
     if let Some(stop) = ended.stopped {
         let usd = ended.spent_usd;
         writeln!(
@@ -176,6 +315,17 @@ fn tell_rest(finished: &Finished) -> anyhow::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// What is said of a journal that holds up its run: latencies are then not the models'
+/// alone.
+fn slow_journal(took: Duration, writing: Duration) -> Option<String> {
+    let share = writing.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE);
+    let is_slow = writing >= WRITING.0 && share > WRITING.1;
+    is_slow.then(|| {
+        let percent = share * 100.0;
+        format!("{percent:.0}% of the time the journal was written: put --report on a quicker disk")
+    })
 }
 
 /// An external command sees where programs are, and none of the keys of providers.
@@ -187,5 +337,23 @@ fn command_limits() -> CommandLimits {
         environment: seen
             .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slow_journal;
+    use std::time::Duration;
+
+    #[test]
+    fn a_journal_that_holds_up_its_run_is_told() {
+        let told = |took, writing| {
+            let (took, writing) = (Duration::from_millis(took), Duration::from_millis(writing));
+            slow_journal(took, writing).is_some()
+        };
+        assert!(told(20_000, 1_100));
+        assert!(!told(30_000, 1_100), "less than a twentieth");
+        assert!(!told(1_000, 900), "too short to tell");
+        assert!(!told(0, 0));
     }
 }

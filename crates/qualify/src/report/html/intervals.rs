@@ -2,7 +2,7 @@
 
 use super::plot::{Scale, begin, end, label, line, range, vertical_grid};
 use super::text::escaped;
-use crate::report::{Report, words};
+use crate::report::{GoldenReport, words};
 use std::fmt::{Result, Write as _};
 
 const WIDTH: f64 = 860.0;
@@ -10,7 +10,7 @@ const LEFT: f64 = 260.0;
 const ROW: f64 = 28.0;
 const TOP: f64 = 10.0;
 
-pub(super) fn figure(out: &mut String, report: &Report) -> Result {
+pub(super) fn figure(out: &mut String, report: &GoldenReport) -> Result {
     let candidates = &report.verdict.candidates;
     let threshold = report.limits.quality;
     let ratios = candidates.iter().filter_map(|judged| judged.measures.ratio);

@@ -2,7 +2,7 @@
 
 use super::plot::{Scale, begin, end, horizontal_grid, label, line, range, vertical_grid};
 use super::text::escaped;
-use crate::report::{Report, words};
+use crate::report::{GoldenReport, words};
 use crate::{Interval, Judged, LatencyKind, Quantiles};
 use std::fmt::{Result, Write as _};
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct Point<'r> {
     latency: Quantiles,
 }
 
-pub(super) fn figure(out: &mut String, report: &Report) -> Result {
+pub(super) fn figure(out: &mut String, report: &GoldenReport) -> Result {
     let points = points(report);
     let limit = report.limits.latency;
     let slowest = points.iter().map(|point| point.latency.p95).max();
@@ -75,13 +75,13 @@ pub(super) fn figure(out: &mut String, report: &Report) -> Result {
     )
 }
 
-fn points(report: &Report) -> Vec<Point<'_>> {
+fn points(report: &GoldenReport) -> Vec<Point<'_>> {
     let models = report.models();
     models.filter_map(|judged| point(report, judged)).collect()
 }
 
 /// None of a model that was not measured.
-fn point<'r>(report: &Report, judged: &'r Judged) -> Option<Point<'r>> {
+fn point<'r>(report: &GoldenReport, judged: &'r Judged) -> Option<Point<'r>> {
     let measures = &judged.measures;
     let latency = match report.limits.latency_kind {
         LatencyKind::Total => measures.latency.total,

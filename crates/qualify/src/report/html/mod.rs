@@ -8,8 +8,9 @@ mod tags;
 mod text;
 mod worst;
 
-use super::Report;
-use super::columns::{columns, notes, remarks};
+use super::columns::{Column, Remark, columns, notes, remarks};
+use super::{GoldenReport, Report, shadows};
+use crate::Verdict;
 use std::fmt::{Result, Write as _};
 use text::escaped;
 
@@ -58,38 +59,53 @@ fn section(out: &mut String, report: &Report) -> Result {
         verdict.as_str(),
         escaped(&report.headline())
     )?;
-    writeln!(
-        out,
-        "<p class=\"soft\">{}.</p>",
-        escaped(&report.circumstances())
-    )?;
-    for note in notes(report) {
-        writeln!(out, "<p>{}.</p>", escaped(&note))?;
+    if let Some(golden) = &report.golden {
+        measured(out, &report.role, golden)?;
     }
-    overview(out, report)?;
-    complaints(out, report)?;
-    intervals::figure(out, report)?;
-    latency::figure(out, report)?;
-    tags::figure(out, report)?;
-    worst::side_by_side(out, report)?;
-    manifest(out, report)?;
+    if let Some(found) = &report.shadows {
+        writeln!(out, "<h3>Shadow pairs</h3>")?;
+        let soft = escaped(&shadows::circumstances(found));
+        writeln!(out, "<p class=\"soft\">{soft}.</p>")?;
+        for note in shadows::notes(found) {
+            writeln!(out, "<p>{}.</p>", escaped(&note))?;
+        }
+        if !found.comparisons.is_empty() {
+            overview(out, &shadows::columns(found), &shadows::verdicts(found))?;
+        }
+        list(out, shadows::remarks(found))?;
+    }
     writeln!(out, "</section>")
 }
 
-fn overview(out: &mut String, report: &Report) -> Result {
-    let columns = columns(report);
+fn measured(out: &mut String, role: &str, golden: &GoldenReport) -> Result {
+    let soft = escaped(&golden.circumstances());
+    writeln!(out, "<p class=\"soft\">{soft}.</p>")?;
+    for note in notes(golden) {
+        writeln!(out, "<p>{}.</p>", escaped(&note))?;
+    }
+    let verdicts: Vec<Verdict> = golden.models().map(crate::Judged::verdict).collect();
+    overview(out, &columns(golden), &verdicts)?;
+    list(out, remarks(role, golden))?;
+    intervals::figure(out, golden)?;
+    latency::figure(out, golden)?;
+    tags::figure(out, golden)?;
+    worst::side_by_side(out, golden)?;
+    manifest(out, golden)
+}
+
+fn overview(out: &mut String, columns: &[Column], verdicts: &[Verdict]) -> Result {
     let class = |is_number: bool| if is_number { " class=\"number\"" } else { "" };
     writeln!(out, "<div class=\"wide\"><table>\n<tr>")?;
-    for column in &columns {
+    for column in columns {
         writeln!(out, "<th{}>{}</th>", class(column.is_number), column.title)?;
     }
     writeln!(out, "</tr>")?;
-    for (nth, judged) in report.models().enumerate() {
+    for (nth, verdict) in verdicts.iter().enumerate() {
         writeln!(out, "<tr>")?;
-        for column in &columns {
+        for column in columns {
             let cell = escaped(&column.cells[nth]);
             if column.title == "verdict" {
-                let verdict = judged.verdict().as_str();
+                let verdict = verdict.as_str();
                 writeln!(out, "<td><b class=\"{verdict}\">{cell}</b></td>")?;
             } else {
                 writeln!(out, "<td{}>{cell}</td>", class(column.is_number))?;
@@ -100,8 +116,7 @@ fn overview(out: &mut String, report: &Report) -> Result {
     writeln!(out, "</table></div>")
 }
 
-fn complaints(out: &mut String, report: &Report) -> Result {
-    let remarks = remarks(report);
+fn list(out: &mut String, remarks: Vec<Remark>) -> Result {
     if remarks.is_empty() {
         return Ok(());
     }
@@ -121,7 +136,7 @@ fn complaints(out: &mut String, report: &Report) -> Result {
 }
 
 /// What the run is repeated from.
-fn manifest(out: &mut String, report: &Report) -> Result {
+fn manifest(out: &mut String, report: &GoldenReport) -> Result {
     writeln!(
         out,
         "<details><summary>What it was measured on</summary>\n<table>"

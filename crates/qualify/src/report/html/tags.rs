@@ -2,7 +2,7 @@
 
 use super::plot::{Scale, begin, end, label, line, vertical_grid};
 use super::text::escaped;
-use crate::report::{Report, words};
+use crate::report::{GoldenReport, words};
 use std::fmt::{Result, Write as _};
 
 const WIDTH: f64 = 860.0;
@@ -13,7 +13,7 @@ const TOP: f64 = 10.0;
 /// Colours of the style sheet; further models begin anew.
 const COLOURS: usize = 8;
 
-pub(super) fn figure(out: &mut String, report: &Report) -> Result {
+pub(super) fn figure(out: &mut String, report: &GoldenReport) -> Result {
     let tags = &report.verdict.primary.measures.tags;
     if tags.is_empty() {
         return Ok(());
@@ -62,7 +62,7 @@ pub(super) fn figure(out: &mut String, report: &Report) -> Result {
 }
 
 /// The same as a table, with what each candidate has of the primary.
-fn numbers(out: &mut String, report: &Report) -> Result {
+fn numbers(out: &mut String, report: &GoldenReport) -> Result {
     writeln!(
         out,
         "<details><summary>As numbers</summary><div class=\"wide\"><table>\n<tr>"

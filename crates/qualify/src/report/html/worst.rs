@@ -2,10 +2,10 @@
 
 use super::text::escaped;
 use crate::WorstItem;
-use crate::report::{Report, words};
+use crate::report::{GoldenReport, words};
 use std::fmt::{Result, Write as _};
 
-pub(super) fn side_by_side(out: &mut String, report: &Report) -> Result {
+pub(super) fn side_by_side(out: &mut String, report: &GoldenReport) -> Result {
     if report.worst.is_empty() {
         return Ok(());
     }

@@ -267,9 +267,10 @@ impl World {
         stop: CancellationToken,
     ) -> Result<Heard, RunError> {
         let plan = self.plan();
+        let folder = self.report().lock(jiff::Timestamp::UNIX_EPOCH)?;
         let run = Run {
             settings: &self.settings,
-            folder: self.report(),
+            folder: &folder,
             is_resumed,
             http_validators: None,
             commands: None,
