@@ -2,7 +2,6 @@
 
 use crate::faults::{Fault, Faults};
 use crate::tickets::WebhookConfig;
-use secrecy::ExposeSecret;
 
 /// Who is told of models that are at the end of their life (`[alerts]`).
 #[derive(Debug, Clone, Default)]
@@ -15,13 +14,8 @@ impl AlertsConfig {
     /// Whether both tell the same to the same.
     pub fn is_as(&self, other: &Self) -> bool {
         match (&self.webhook, &other.webhook) {
-            (None, None) => true,
-            (Some(own), Some(other)) => {
-                own.url.expose_secret() == other.url.expose_secret()
-                    && own.secret.expose_secret() == other.secret.expose_secret()
-                    && own.timeout == other.timeout
-            }
-            (None, Some(_)) | (Some(_), None) => false,
+            (Some(own), Some(other)) => own.is_as(other),
+            (own, other) => own.is_none() && other.is_none(),
         }
     }
 

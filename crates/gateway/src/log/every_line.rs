@@ -122,6 +122,11 @@ fn of_roles_and_models() -> Vec<EventKind> {
             booked_on: role.clone(),
             verdicts: Vec::new(),
         },
+        EventKind::ModelStatus {
+            model: id("a/m"),
+            stage: Some("LEGACY".into()),
+            last_day: Some("2027-02-01".into()),
+        },
         EventKind::OperatorActed {
             operator: "eve".into(),
             action: "force",

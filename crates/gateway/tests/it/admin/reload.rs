@@ -245,6 +245,12 @@ async fn what_takes_effect_only_with_a_restart_is_told() {
         ),
         (
             "[server]",
+            "[alerts]\nwebhook_url = \"http://127.0.0.1:9/a\"\n\
+             webhook_secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n[server]",
+            "alerts: go where they went",
+        ),
+        (
+            "[server]",
             "[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n[server]",
             "telemetry: stays as it is",
         ),
