@@ -614,7 +614,10 @@ pub enum EventKind {
         outcome: &'static str,
         /// Meta of the answer, where there is one.
         meta: Option<Meta>,
-        /// How the answer came about; [`Route::None`] where there is none.
+        /// How the answer came about. Of a call that was refused for its own sake
+        /// (`error` is `bad_request`, `context_window` or `content_filter`): how it came
+        /// to who refused it, the primary where nobody was asked. [`Route::None`] where
+        /// nobody could answer.
         route: Route,
         /// Why not the primary: a class, a refusal, why the role was moved, why it was
         /// hedged, or `roster_exhausted`.

@@ -66,6 +66,12 @@ pub(crate) const ERROR_TYPE: &str = "error.type";
 pub(crate) const SERVER_ADDRESS: &str = "server.address";
 pub(crate) const SERVER_PORT: &str = "server.port";
 pub(crate) const HTTP_REQUEST_METHOD: &str = "http.request.method";
+/// The methods that the conventions name: any other is `_OTHER`, and `HTTP` in a span's name.
+pub(crate) const METHODS: [&str; 10] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY",
+];
+pub(crate) const OTHER_METHOD: &str = "_OTHER";
+pub(crate) const ANY_METHOD: &str = "HTTP";
 pub(crate) const HTTP_ROUTE: &str = "http.route";
 pub(crate) const URL_PATH: &str = "url.path";
 pub(crate) const URL_SCHEME: &str = "url.scheme";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest text that a caller or a provider chooses, in bytes.
-pub(crate) const LONGEST: usize = 256;
+const LONGEST: usize = 256;
 
 /// Whole numbers are signed in OTLP: one beyond its range is told as the largest.
 pub(crate) fn int(number: impl TryInto<i64>) -> i64 {
@@ -28,7 +28,12 @@ pub(crate) fn foreign(key: &'static str, value: &Arc<str>) -> KeyValue {
     if value.len() <= LONGEST {
         return KeyValue::new(key, Value::String(value.clone().into()));
     }
-    KeyValue::new(key, cut(value, LONGEST).to_owned())
+    KeyValue::new(key, short(value).to_owned())
+}
+
+/// As much of a text from outside as an attribute holds: 256 bytes.
+pub(crate) fn short(text: &str) -> &str {
+    cut(text, LONGEST)
 }
 
 /// At most the first `most` bytes of a text, cut between two characters.
@@ -40,9 +45,9 @@ pub(crate) fn cut(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// An attribute with a model's id.
+/// An attribute with a model's id, which may be one that a caller has made up.
 pub(crate) fn model(key: &'static str, id: &ModelId) -> KeyValue {
-    KeyValue::new(key, id.as_str().to_owned())
+    KeyValue::new(key, short(id.as_str()).to_owned())
 }
 
 /// An attribute with several texts.
@@ -63,6 +68,8 @@ mod tests {
         assert_eq!(cut.as_str(), "ä".repeat(128));
         let short: Arc<str> = "a".into();
         assert_eq!(foreign("k", &short).value.as_str(), "a");
+        let id = ModelId::new(&format!("p/{}", "m".repeat(1_000))).unwrap();
+        assert_eq!(model("k", &id).value.as_str().len(), LONGEST);
     }
 
     #[test]

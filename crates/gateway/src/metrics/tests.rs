@@ -129,6 +129,7 @@ async fn a_start_shows_every_known_series_and_no_state_that_is_not() {
         ("route", "none"),
         ("outcome", "error"),
         ("model", "m"),
+        ("provider", "b"),
     ];
     assert_eq!(world.value("evenkeel_requests_total", &none), Some(0.0));
     let pair = [("primary", "a/m"), ("fallback", "b/m")];

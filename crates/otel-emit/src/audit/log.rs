@@ -165,10 +165,11 @@ impl AuditLog {
         });
         record.route = Some(route.as_str());
         record.outcome = Some(outcome);
-        // Whatever is not the primary's answer has a reason.
+        // Whatever is not the primary's answer has a reason; what it refused, too.
         let last = class.map_or(Class::Cancelled.as_str(), Class::as_str);
         let why = why.or(*error).unwrap_or(last);
-        record.reason = (*route != Route::Primary).then_some(why);
+        let has_reason = *route != Route::Primary || *outcome == "error";
+        record.reason = has_reason.then_some(why);
         record.set_attempts(attempts(trail, *duration));
         record.latency = Some(AuditLatency {
             total_ms: Some(WholeMs(*duration)),

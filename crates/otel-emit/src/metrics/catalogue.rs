@@ -136,6 +136,18 @@ impl RoleEntry {
     pub(super) fn primary(&self) -> Option<&ModelId> {
         Some(&self.rosters.first()?.rungs.first()?.model)
     }
+
+    /// The kinds of task that `roster` is for. The role's own is also for calls that name
+    /// none, and for the kinds that have no roster of their own.
+    pub(super) fn tasks_of<'a>(
+        &'a self,
+        roster: &'a RosterEntry,
+    ) -> impl Iterator<Item = Option<&'a str>> {
+        let is_apart = |task: &Arc<str>| self.rosters.iter().any(|r| r.task.as_ref() == Some(task));
+        let shared = self.task_types.iter().filter(move |task| !is_apart(task));
+        let shared = shared.filter(|_| roster.task.is_none());
+        std::iter::once(roster.task.as_deref()).chain(shared.map(|task| Some(&**task)))
+    }
 }
 
 impl RosterEntry {

@@ -2,6 +2,7 @@
 //! catalogue or from a closed set in code, never from a caller, and each has a limit.
 
 use super::catalogue::{Catalogue, RoleEntry};
+use crate::value::cut;
 use evenkeel_core::ModelId;
 use opentelemetry::{KeyValue, StringValue};
 use std::collections::{HashMap, HashSet};
@@ -38,7 +39,7 @@ pub(super) const REVISION: &str = "revision";
 /// Stands for what is not in the catalogue, or over a limit.
 const OTHER: &str = "_other";
 /// The same of models.
-const UNKNOWN: &str = "_unknown";
+pub(super) const UNKNOWN: &str = "_unknown";
 
 /// Most different names of each kind in the life of a process, those in place of the
 /// rest not counted.
@@ -47,6 +48,9 @@ const MODELS: usize = 64;
 const PROVIDERS: usize = 16;
 const TASK_TYPES: usize = 32;
 const WORKFLOWS: usize = 64;
+
+/// Longest name of a model as an answer reports it, bytes.
+const LONGEST_REPORTED: usize = 128;
 
 /// An attribute with a text.
 pub(super) fn label(key: &'static str, value: impl Into<StringValue>) -> KeyValue {
@@ -202,6 +206,11 @@ impl Labels {
         })
     }
 
+    /// Whether a model is in the catalogue, and has a place.
+    pub(super) fn knows(&self, id: &ModelId) -> bool {
+        self.models.contains_key(id)
+    }
+
     /// A model's id.
     pub(super) fn id(&self, id: &ModelId) -> StringValue {
         let known = self.models.get(id);
@@ -240,12 +249,13 @@ impl RoleLabels {
 }
 
 /// Names that only an upstream knows: those of snapshots of models, as answers report
-/// them. The first 64 have labels.
+/// them. The first 64 have labels, of at most 128 bytes.
 #[derive(Debug, Default)]
 pub(super) struct ReportedModels(RwLock<HashSet<Arc<str>>>);
 
 impl ReportedModels {
     pub(super) fn label(&self, name: &str) -> StringValue {
+        let name = cut(name, LONGEST_REPORTED);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = known.get(name) {
             return name.clone().into();

@@ -156,7 +156,6 @@ impl Metrics {
             outcome,
             meta,
             route,
-            class,
             depth,
             duration,
             trail,
@@ -169,11 +168,7 @@ impl Metrics {
         let answered = meta.as_ref().map(|meta| &meta.model_id);
         let model = answered.or_else(|| last_tried(trail)).unwrap_or(primary);
         let role = labels.role(role);
-        let route = match route {
-            Route::None if class.is_some_and(is_of_the_request) => refused_by(trail),
-            route => *route,
-        };
-        let request = request(&role, labels.model(model), route, outcome);
+        let request = request(&role, labels.model(model), *route, outcome);
         made.requests.add(1, &request);
         let [role, _, _, route, outcome] = request;
         let waited = [role, route, outcome];
@@ -289,14 +284,20 @@ impl Metrics {
         }
     }
 
-    fn operation(&self, model: &ModelId, server: &Server, reported: &Reported) -> Vec<KeyValue> {
-        let known = self.shown.labels.load().model(model);
+    fn operation(&self, id: &ModelId, server: &Server, reported: &Reported) -> Vec<KeyValue> {
+        let labels = self.shown.labels.load();
+        let known = labels.model(id);
         let mut attributes = Vec::with_capacity(8);
         attributes.push(KeyValue::new(semconv::OPERATION_NAME, semconv::CHAT));
         attributes.push(KeyValue::new(semconv::PROVIDER_NAME, server.system.clone()));
         attributes.push(label(semconv::REQUEST_MODEL, known.name));
         if let Some(model) = &reported.model {
-            let model = self.reported.label(model);
+            // Whoever makes up a model may make up what its answers call it.
+            let model = if labels.knows(id) {
+                self.reported.label(model)
+            } else {
+                labels::UNKNOWN.into()
+            };
             attributes.push(label(semconv::RESPONSE_MODEL, model));
         }
         if let Some(address) = &server.address {
@@ -434,24 +435,6 @@ impl Metrics {
         ];
         self.instruments.shadow.add(1, &counted);
         self.spent(role, model, pair.shadow.cost);
-    }
-}
-
-/// Whether a failure is the request's own: every model would refuse it, or the one that
-/// answered did so for good.
-const fn is_of_the_request(class: Class) -> bool {
-    matches!(
-        class,
-        Class::BadRequest | Class::ContextWindow | Class::ContentFilter
-    )
-}
-
-/// The way to the model whose refusal the caller got. Such a call has found somebody who
-/// could answer: it is no exhausted roster, on which an alert fires.
-fn refused_by(trail: &Trail) -> Route {
-    match trail.attempts().last() {
-        Some(attempt) if attempt.rung > 0 => Route::Fallback,
-        _ => Route::Primary,
     }
 }
 

@@ -7,7 +7,7 @@ use super::counts::Signal;
 use super::labels::{self, Labels, label};
 use super::record::request;
 use super::shadow::ShadowVerdict;
-use evenkeel_core::{DegradationLevel, Route, SpentOn, WorkflowOutcome};
+use evenkeel_core::{DegradationLevel, ModelId, Route, SpentOn, WorkflowOutcome};
 use opentelemetry::{KeyValue, StringValue};
 
 /// The commonest reasons of substitutions.
@@ -67,15 +67,22 @@ impl Metrics {
 
     fn begin_role(&self, role: &RoleEntry, catalogue: &Catalogue, labels: &Labels) {
         let name = labels.role(&role.name);
+        let begin = |model: &ModelId, route, outcome| {
+            let labels = request(&name, labels.model(model), route, outcome);
+            self.instruments.requests.add(0, &labels);
+        };
         if let Some(primary) = role.primary() {
-            for (route, outcome) in [(Route::Primary, "ok"), (Route::None, "error")] {
-                let model = labels.model(primary);
-                let labels = request(&name, model, route, outcome);
-                self.instruments.requests.add(0, &labels);
-            }
+            begin(primary, Route::Primary, "ok");
+        }
+        for rung in role.rungs() {
+            // A call that nobody answers counts on whoever was tried last.
+            begin(&rung.model, Route::None, "error");
         }
         for roster in &role.rosters {
             self.begin_roster(&name, roster, labels);
+            for task in role.tasks_of(roster) {
+                self.begin_fallbacks(&name, task, roster, labels);
+            }
         }
         for rung in role.rungs() {
             self.begin_rung(&name, rung, catalogue, labels);
@@ -116,17 +123,32 @@ impl Metrics {
                 made.hedges.add(0, &labels);
             }
             made.restorations.add(0, &pair(None));
-            for reason in FELL_BACK {
-                let mut labels = pair(Some(label(labels::REASON, reason)));
-                let task = roster.task.as_deref();
-                labels.insert(1, label(labels::TASK_TYPE, known.task_type(task)));
-                made.fallbacks.add(0, &labels);
-            }
             let labels = [
                 label(labels::ROLE, role.clone()),
                 label(labels::FALLBACK, known.id(&fallback.model)),
             ];
             made.quality_rejections.add(0, &labels);
+        }
+    }
+
+    fn begin_fallbacks(
+        &self,
+        role: &StringValue,
+        task: Option<&str>,
+        roster: &RosterEntry,
+        known: &Labels,
+    ) {
+        for (primary, fallback) in roster.pairs() {
+            for reason in FELL_BACK {
+                let labels = [
+                    label(labels::ROLE, role.clone()),
+                    label(labels::TASK_TYPE, known.task_type(task)),
+                    label(labels::PRIMARY, known.id(primary)),
+                    label(labels::FALLBACK, known.id(&fallback.model)),
+                    label(labels::REASON, reason),
+                ];
+                self.instruments.fallbacks.add(0, &labels);
+            }
         }
     }
 

@@ -1,10 +1,11 @@
 //! The span of an attempt, by the conventions for generative AI.
 
-use crate::value::{LONGEST, cut, foreign, int, text, texts};
+use crate::value::{foreign, int, short, text, texts};
 use crate::{names, semconv};
-use evenkeel_core::{Asked, EventKind, Finish, Reported, Server, Usage};
+use evenkeel_core::{Asked, EventKind, Finish, ModelId, Reported, Server, Usage};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, Tracer};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Texts to stop at that are told of: no provider takes more.
@@ -30,7 +31,6 @@ pub(super) fn builder<T: Tracer>(
     else {
         return tracer.span_builder(semconv::CHAT);
     };
-    let name = format!("{} {}", semconv::CHAT, model.model());
     let span_kind = if server.in_process {
         SpanKind::Internal
     } else {
@@ -39,9 +39,12 @@ pub(super) fn builder<T: Tracer>(
     let mut attributes = Vec::with_capacity(24);
     // What samplers go by comes with the span.
     attributes.push(text(semconv::OPERATION_NAME, semconv::CHAT));
-    attributes.push(text(semconv::REQUEST_MODEL, model.model().to_owned()));
+    attributes.push(text(
+        semconv::REQUEST_MODEL,
+        short(model.model()).to_owned(),
+    ));
     served_by(&mut attributes, server);
-    attributes.push(text(names::AGENT_ROLE, role.clone()));
+    attributes.push(foreign(names::AGENT_ROLE, role));
     attributes.push(KeyValue::new(names::ATTEMPT_INDEX, int(*attempt)));
     attributes.push(KeyValue::new(names::FALLBACK_DEPTH, int(*rung)));
     attributes.push(text(names::BREAKER_STATE, *breaker));
@@ -51,9 +54,18 @@ pub(super) fn builder<T: Tracer>(
     attributes.extend(session.map(|id| foreign(semconv::CONVERSATION_ID, id)));
     parameters(&mut attributes, asked);
     tracer
-        .span_builder(name)
+        .span_builder(name(role, model))
         .with_kind(span_kind)
         .with_attributes(attributes)
+}
+
+/// Names of spans are few: a pass has its model for a role, and any caller may make up
+/// models.
+fn name(role: &str, model: &ModelId) -> Cow<'static, str> {
+    if role == model.as_str() {
+        return semconv::CHAT.into();
+    }
+    format!("{} {}", semconv::CHAT, model.model()).into()
 }
 
 fn served_by(attributes: &mut Vec<KeyValue>, server: &Server) {
@@ -93,7 +105,7 @@ fn parameters(attributes: &mut Vec<KeyValue>, asked: &Asked) {
     }
     if !asked.stop.is_empty() {
         let stop = asked.stop.iter().take(MOST_STOPS);
-        let stop = stop.map(|stop| cut(stop, LONGEST).to_owned().into());
+        let stop = stop.map(|stop| short(stop).to_owned().into());
         attributes.push(texts(semconv::REQUEST_STOP_SEQUENCES, stop.collect()));
     }
 }

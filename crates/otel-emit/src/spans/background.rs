@@ -1,7 +1,7 @@
 //! Spans that belong to no call, or to a moment of one: probes, decisions, gates.
 
 use super::held::locked;
-use crate::value::{int, model, text};
+use crate::value::{foreign, int, model, text};
 use crate::{names, semconv};
 use evenkeel_core::{Class, EventKind, Route};
 use opentelemetry::KeyValue;
@@ -82,8 +82,7 @@ pub(super) fn span_of(kind: &EventKind) -> Option<&'static str> {
 
 /// A short span for a decision without a call.
 pub(super) fn builder<T: Tracer>(tracer: &T, name: &'static str, kind: &EventKind) -> SpanBuilder {
-    let role = role_of(kind).cloned();
-    let role = role.map(|role| text(names::AGENT_ROLE, role));
+    let role = role_of(kind).map(|role| foreign(names::AGENT_ROLE, role));
     tracer
         .span_builder(name)
         .with_kind(SpanKind::Internal)
@@ -107,7 +106,7 @@ pub(super) fn probe<T: Tracer>(tracer: &T, kind: &EventKind, ended: SystemTime) 
     };
     let role = verdicts.first().map_or(booked_on, |verdict| &verdict.role);
     builder.with_start_time(ended - *duration).with_attributes([
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         model(names::MODEL_PRIMARY, probed),
     ])
 }
@@ -146,7 +145,7 @@ pub(super) fn gate<T: Tracer>(tracer: &T, kind: &EventKind, ended: SystemTime) -
         return builder;
     };
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         KeyValue::new(names::ATTEMPT_INDEX, int(*attempt)),
         text(names::QUALITY_VERDICT, *verdict),
     ];

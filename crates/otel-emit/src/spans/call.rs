@@ -29,7 +29,7 @@ pub(super) fn builder<T: Tracer>(tracer: &T, kind: &EventKind) -> SpanBuilder {
         return builder;
     };
     let mut attributes = Vec::with_capacity(20);
-    attributes.push(text(names::AGENT_ROLE, role.clone()));
+    attributes.push(foreign(names::AGENT_ROLE, role));
     attributes.push(model(names::MODEL_PRIMARY, primary));
     attributes.push(KeyValue::new(names::DEADLINE_MS, ms(*deadline)));
     attributes.extend(task.as_ref().map(|task| foreign(names::TASK_TYPE, task)));

@@ -1,7 +1,7 @@
 //! The events of the contract, with exactly its attributes.
 
 use crate::breached_percentile;
-use crate::value::{foreign, int, model, ms, text, texts};
+use crate::value::{foreign, int, model, ms, short, text, texts};
 use crate::{names, semconv};
 use evenkeel_core::{Class, EventKind, HedgeResult, Latency, ModelId, Refusal};
 use opentelemetry::KeyValue;
@@ -112,7 +112,7 @@ fn substitution(kind: &EventKind) -> Option<Vec<KeyValue>> {
         _ => return None,
     };
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         model(names::MODEL_PRIMARY, from),
         model(names::MODEL_FALLBACK_ATTRIBUTE, to),
         text(names::SUBSTITUTION_REASON, reason),
@@ -141,7 +141,7 @@ fn restoration(kind: &EventKind) -> Option<Vec<KeyValue>> {
         return None;
     };
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         model(names::MODEL_PRIMARY, to_model),
         model(names::MODEL_FALLBACK_ATTRIBUTE, from_model),
         text(names::RESTORATION_REASON, reason.as_str()),
@@ -173,7 +173,7 @@ fn breach(kind: &EventKind) -> Option<Vec<KeyValue>> {
     };
     let percentile = breached_percentile(detector);
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         model(names::MODEL_PRIMARY, breached),
         text(names::BREACH_DETECTOR, *detector),
         text(names::BREACH_PERCENTILE, percentile),
@@ -204,7 +204,7 @@ fn fallback(kind: &EventKind) -> Option<Vec<KeyValue>> {
     };
     let task = task.clone().unwrap_or_default();
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         foreign(names::BARE_TASK_TYPE, &task),
         model(names::BARE_PRIMARY_MODEL, primary),
         model(names::BARE_FALLBACK_MODEL, fallback),
@@ -240,7 +240,7 @@ fn transition(kind: &EventKind) -> Option<Vec<KeyValue>> {
     let mut attributes = vec![text(semconv::PROVIDER_NAME, provider.clone())];
     attributes.extend(of.as_ref().map(|of| model(names::MODEL_PRIMARY, of)));
     // The count of a model's useless answers to one role is a breaker of its own.
-    attributes.extend(role.clone().map(|role| text(names::AGENT_ROLE, role)));
+    attributes.extend(role.as_ref().map(|role| foreign(names::AGENT_ROLE, role)));
     attributes.push(text(names::BREAKER_FROM, *from));
     attributes.push(text(names::BREAKER_TO, *to));
     attributes.extend(failures.map(|count| KeyValue::new(names::BREAKER_FAILURES, int(count))));
@@ -284,7 +284,7 @@ fn rejected(kind: &EventKind) -> Option<Vec<KeyValue>> {
         return None;
     };
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         model(names::MODEL_FALLBACK_ATTRIBUTE, refused),
         // A gate says yes or no: what it refuses has no part of the score.
         KeyValue::new(names::QUALITY_SCORE, 0.0),
@@ -307,10 +307,14 @@ fn exhausted(kind: &EventKind) -> Option<Vec<KeyValue>> {
     else {
         return None;
     };
-    let tried = tried.iter().map(|(id, _)| id.as_str().to_owned().into());
-    let refusal = |(id, refusal): &(ModelId, Refusal)| format!("{id}:{}", refusal.told()).into();
+    let tried = tried
+        .iter()
+        .map(|(id, _)| short(id.as_str()).to_owned().into());
+    let refusal = |(id, refusal): &(ModelId, Refusal)| {
+        format!("{}:{}", short(id.as_str()), refusal.told()).into()
+    };
     let mut attributes = vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         model(names::MODEL_PRIMARY, primary),
         texts(names::EXHAUSTED_TRIED, tried.collect()),
         texts(
@@ -333,7 +337,7 @@ fn drift(kind: &EventKind) -> Option<Vec<KeyValue>> {
         return None;
     };
     Some(vec![
-        text(names::AGENT_ROLE, role.clone()),
+        foreign(names::AGENT_ROLE, role),
         text(semconv::REQUEST_MODEL, drifted.model().to_owned()),
         foreign(semconv::RESPONSE_MODEL, &reported.to_string().into()),
         foreign(names::DRIFT_EXPECTED, &expected.to_string().into()),

@@ -144,17 +144,18 @@ where
         };
         let time = call.anchor.time(event.at);
         let mut builder = attempt::builder(&self.tracer, &event.kind, session.as_ref());
-        if let (Some(captured), Some(request)) = (&self.content, content) {
+        let asked = self.content.as_ref().zip(content.as_ref());
+        if let Some((captured, request)) = asked.filter(|(captured, _)| captured.on_span) {
             let said = captured.request(request);
-            if captured.on_span {
-                builder.attributes.get_or_insert_default().extend(said);
-            } else {
-                self.records.said(said, time, &call.context);
-            }
+            builder.attributes.get_or_insert_default().extend(said);
         }
         let parent = held::below(Some(call.context));
         let builder = builder.with_start_time(time);
         let span = self.tracer.build_with_context(builder, &parent);
+        if let Some((captured, request)) = asked.filter(|(captured, _)| !captured.on_span) {
+            let said = || captured.request(request);
+            self.records.said(said, time, span.span_context());
+        }
         let open = OpenAttempt::new(span, call.anchor);
         self.held.open_attempt((id, *attempt), open);
     }
@@ -175,10 +176,10 @@ where
         let time = open.anchor.time(event.at);
         attempt::finish(&mut open.span, &event.kind);
         if let (Some(captured), Some(answer)) = (&self.content, content) {
-            let said = captured.answer(answer);
             if captured.on_span {
-                open.span.set_attributes(said);
+                open.span.set_attributes(captured.answer(answer));
             } else {
+                let said = || captured.answer(answer);
                 self.records.said(said, time, open.span.span_context());
             }
         }

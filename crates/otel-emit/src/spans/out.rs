@@ -126,10 +126,16 @@ impl Records {
         }
     }
 
-    /// Hands on what was said, where it is to be an event of its own.
-    pub(super) fn said(&self, said: Vec<KeyValue>, time: SystemTime, context: &SpanContext) {
-        if let Some(log) = &self.log {
-            log.record(semconv::OPERATION_DETAILS, said, time, context);
+    /// Hands on what was said, where it is to be an event of its own: of a call that is not
+    /// sampled it leaves no more than its span does.
+    pub(super) fn said(
+        &self,
+        said: impl FnOnce() -> Vec<KeyValue>,
+        time: SystemTime,
+        context: &SpanContext,
+    ) {
+        if let Some(log) = self.log.as_ref().filter(|_| context.is_sampled()) {
+            log.record(semconv::OPERATION_DETAILS, said(), time, context);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Anchor, Spans, held};
 use crate::trace_context;
-use crate::value::text;
+use crate::value::{short, text};
 use crate::{names, semconv};
 use evenkeel_core::TraceContext;
 use opentelemetry::KeyValue;
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// A request as its span tells of it: no query, no address, no header.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpRequest<'a> {
-    /// Its method.
+    /// Its method; one that HTTP does not know is told as `_OTHER`.
     pub method: &'a str,
     /// The route that serves it, which is of a closed set: `/v1/chat/completions`.
     pub route: &'static str,
@@ -41,13 +41,18 @@ where
             trace,
         } = request;
         let anchor = self.anchor(at);
+        let known = |known: &&&str| **known == method;
+        let method = semconv::METHODS.iter().find(known).copied();
         let builder = self
             .tracer
-            .span_builder(format!("{method} {route}"))
+            .span_builder(format!("{} {route}", method.unwrap_or(semconv::ANY_METHOD)))
             .with_kind(SpanKind::Server)
             .with_start_time(anchor.time)
             .with_attributes([
-                text(semconv::HTTP_REQUEST_METHOD, method.to_owned()),
+                text(
+                    semconv::HTTP_REQUEST_METHOD,
+                    method.unwrap_or(semconv::OTHER_METHOD),
+                ),
                 text(semconv::HTTP_ROUTE, route),
                 text(semconv::URL_PATH, route),
                 text(semconv::URL_SCHEME, "http"),
@@ -73,7 +78,7 @@ impl<S: Span> ServerSpan<S> {
         let code = KeyValue::new(semconv::HTTP_RESPONSE_STATUS_CODE, i64::from(status));
         self.span.set_attribute(code);
         self.span
-            .set_attribute(text(names::REQUEST_ID, request_id.to_owned()));
+            .set_attribute(text(names::REQUEST_ID, short(request_id).to_owned()));
         if status >= 500 {
             self.span
                 .set_attribute(text(semconv::ERROR_TYPE, status.to_string()));

@@ -5,6 +5,7 @@
 )]
 
 mod audit;
+mod callers;
 mod cases;
 mod closed;
 mod content;

@@ -3,8 +3,10 @@
 use crate::world::{Plan, TRACE, steady};
 use evenkeel_chaos::{Behaviour, Fault};
 use evenkeel_otel_emit::spans::{EventLog, EventsAs, Records};
+use evenkeel_otel_emit::{Capture, CaptureContent};
 use opentelemetry::logs::LoggerProvider as _;
 use opentelemetry_sdk::logs::{InMemoryLogExporter, SdkLoggerProvider};
+use opentelemetry_sdk::trace::Sampler;
 use std::sync::Arc;
 
 fn log() -> (Arc<dyn EventLog>, InMemoryLogExporter, SdkLoggerProvider) {
@@ -39,4 +41,37 @@ async fn events_go_where_they_are_asked_for() {
     assert_eq!(told(EventsAs::Span).await, (1, vec![]));
     assert_eq!(told(EventsAs::Log).await, (0, record()));
     assert_eq!(told(EventsAs::Both).await, (1, record()));
+}
+
+/// What was said, as events of their own: each one's name, and whether it is on the span of
+/// an attempt.
+async fn said(sampler: Sampler) -> Vec<(String, bool)> {
+    let (log, records, _provider) = log();
+    let capture = Capture {
+        content: CaptureContent::Event,
+        redaction: None,
+    };
+    let world = Plan::new(vec![steady(100)])
+        .records(Records::new(EventsAs::Span, log))
+        .capture(capture)
+        .sampler(sampler)
+        .build();
+    world.ask().await.unwrap();
+    let attempts = world.named("chat m");
+    let said = records.get_emitted_logs().unwrap().into_iter().map(|log| {
+        let span = log.record.trace_context().unwrap().span_id;
+        let is_of =
+            |attempt: &opentelemetry_sdk::trace::SpanData| attempt.span_context.span_id() == span;
+        let name = log.record.event_name().unwrap().to_owned();
+        (name, attempts.iter().any(is_of))
+    });
+    said.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_in_a_call_that_is_not_sampled_is_kept_nowhere() {
+    let asked_and_answered = ("gen_ai.client.inference.operation.details".to_owned(), true);
+    let kept = said(Sampler::AlwaysOn).await;
+    assert_eq!(kept, [asked_and_answered.clone(), asked_and_answered]);
+    assert_eq!(said(Sampler::AlwaysOff).await, []);
 }

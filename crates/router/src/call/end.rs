@@ -167,7 +167,7 @@ impl Call {
     }
 
     /// What moved the call off its primary, the first that did if several hold.
-    fn route(&self, index: usize) -> (Route, Option<&'static str>) {
+    pub(super) fn route(&self, index: usize) -> (Route, Option<&'static str>) {
         let winner = &self.attempts[index];
         if winner.rung == 0 {
             return (Route::Primary, None);

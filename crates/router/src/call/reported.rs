@@ -77,7 +77,7 @@ impl Call {
         let (route, reason) = match &meta {
             Some(meta) => (meta.route, meta.fallback_reason),
             None if outcome == "cancelled" => (Route::None, Some(Class::Cancelled.as_str())),
-            None => (Route::None, error),
+            None => (self.route_to_refusal(error), error),
         };
         let exchange = self.exchange();
         let answering = self.answering.map(|index| &self.attempts[index]);
@@ -120,6 +120,23 @@ impl Call {
             request: self.request.clone(),
             answer: self.delivered.whole(),
         })
+    }
+
+    /// The way to the model that refused the request as it stands, or to the primary where
+    /// it was refused before anybody was asked. A call of which nobody could tell as much
+    /// found none that could answer.
+    fn route_to_refusal(&self, error: Option<&str>) -> Route {
+        let causes = [
+            Class::BadRequest,
+            Class::ContextWindow,
+            Class::ContentFilter,
+        ];
+        let is_cause = |error: &str| causes.iter().any(|class| class.as_str() == error);
+        if !error.is_some_and(is_cause) {
+            return Route::None;
+        }
+        let last = self.attempts.len().checked_sub(1);
+        last.map_or(Route::Primary, |index| self.route(index).0)
     }
 
     /// What a stream says of itself before its content.

@@ -2,7 +2,7 @@
 
 use crate::world::{Plan, World, ms, steady, told};
 use evenkeel_chaos::{Behaviour, Fault};
-use evenkeel_core::{Baggage, CallContext, ClockOverrides, EventKind, TrailStep};
+use evenkeel_core::{Baggage, CallContext, ClockOverrides, EventKind, Route, TrailStep};
 use evenkeel_roster::OnDegradedInput;
 use evenkeel_router::CallErrorKind;
 use std::time::Duration;
@@ -65,10 +65,16 @@ async fn a_role_that_refuses_asks_nobody_and_says_who_answered_degraded() {
     assert_eq!((error.retry_after, error.kind.class()), (None, None));
     assert_eq!(world.stats(0).started, 0);
     let ends = world.memory.all(|k| match k {
-        EventKind::CallEnded { outcome, .. } => Some(*outcome),
+        EventKind::CallEnded {
+            outcome,
+            route,
+            error,
+            ..
+        } => Some((*outcome, *route, *error)),
         _ => None,
     });
-    assert_eq!(ends, ["error"]);
+    // Nobody was asked, and nobody had failed.
+    assert_eq!(ends, [("error", Route::Primary, Some("bad_request"))]);
 }
 
 #[tokio::test(start_paused = true)]

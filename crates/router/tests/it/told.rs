@@ -1,6 +1,6 @@
 //! What observers are told of calls and attempts beside what happens to them.
 
-use crate::world::{Memory, Plan, ROLE, World, ms, steady};
+use crate::world::{Memory, Plan, ROLE, World, model_id, ms, steady};
 use evenkeel_chaos::{Behaviour, Fault};
 use evenkeel_core::{
     CallContext, CallId, ChatRequest, Class, Event, EventKind, HedgeResult, Observer, Route,
@@ -175,6 +175,18 @@ async fn the_end_of_a_call_says_how_it_came_about() {
     let exhausted = Some("roster_exhausted");
     assert_eq!(ends(&world), [("error", Route::None, exhausted, exhausted)]);
 
+    // No model can take it: that is the caller's to know, and the last one's word.
+    let full = || Behaviour::failing(Fault::context_window());
+    let world = Plan::new(vec![full(), full()]).build();
+    world.ask().await.unwrap_err();
+    let window = Some("context_window");
+    assert_eq!(ends(&world), [("error", Route::Fallback, window, window)]);
+
+    // One that it fits and that fails could have answered.
+    let world = Plan::new(vec![full(), failing()]).build();
+    world.ask().await.unwrap_err();
+    assert_eq!(ends(&world), [("error", Route::None, exhausted, exhausted)]);
+
     // A committed stream that its caller leaves had an answer.
     let slow = steady(100).with_inter_token(ms(100));
     let world = Plan::new(vec![slow]).build();
@@ -182,6 +194,35 @@ async fn the_end_of_a_call_says_how_it_came_about() {
     stream.next().await.unwrap().unwrap();
     drop(stream);
     assert_eq!(ends(&world), [("cancelled", Route::Primary, None, None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_refused_for_its_own_sake_keeps_the_way_it_took() {
+    let bad = || Behaviour::failing(Fault::status(400));
+    let refused = |route| ("error", route, Some("bad_request"), Some("bad_request"));
+    let world = Plan::new(vec![bad(), steady(100)]).build();
+    world.ask().await.unwrap_err();
+    assert_eq!(ends(&world), [refused(Route::Primary)]);
+
+    // The role has moved to the model that refuses it.
+    let world = Plan::new(vec![steady(10_000), steady(100)]).build();
+    for _ in 0..10 {
+        world.ask().await.unwrap();
+    }
+    world.set(1, bad());
+    world.ask().await.unwrap_err();
+    assert_eq!(ends(&world).last(), Some(&refused(Route::Substitute)));
+
+    // The caller named that model.
+    let world = Plan::new(vec![steady(100), bad()])
+        .policy(|p| p.allow_pinned_roster = true)
+        .build();
+    let pinned = CallContext {
+        pinned_roster: Some(vec![model_id(1)]),
+        ..CallContext::default()
+    };
+    world.ask_with(pinned).await.unwrap_err();
+    assert_eq!(ends(&world), [refused(Route::Fallback)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The audit log.
 
 mod agreement;
+mod causes;
 mod content;
 mod damage;
 mod example;

@@ -66,7 +66,8 @@ fn over_their_limits_configured_names_share_a_label() {
     }
     let meters = Meters::of(many);
     let page = meters.page();
-    let requests = page.find("evenkeel_requests_total", &[("route", "none")]);
+    let primary = [("route", "none"), ("provider", "openai")];
+    let requests = page.find("evenkeel_requests_total", &primary);
     // 64 of 70 roles, and one for the rest.
     assert_eq!(requests.len(), 65);
     let eol = page.find("evenkeel_model_eol_timestamp_seconds", &[]);
@@ -157,4 +158,42 @@ fn beyond_the_limit_series_are_folded_into_one_that_an_alert_sees() {
     assert!(rest > 1_000.0, "{rest}");
     assert!(page.find("evenkeel_retries_total", &[]).len() <= 2_001);
     assert!((page.sum("evenkeel_retries_total", &[]) - 3_840.0).abs() < 0.5);
+}
+
+fn reported_as(name: &str, model: &str) -> EventKind {
+    let mut event = attempt(model, "ok", None);
+    if let EventKind::AttemptEnded { reported, .. } = &mut event {
+        reported.model = Some(name.into());
+    }
+    event
+}
+
+/// A client that may ask for any model may ask for hundreds, and some upstreams call an
+/// answer what its request did.
+#[test]
+fn whoever_makes_up_models_takes_no_place_of_a_real_snapshot() {
+    let meters = Meters::of(catalogue());
+    for n in 0..500 {
+        meters.tell(reported_as(&format!("m-{n}"), &format!("openai/m-{n}")));
+    }
+    meters.tell(reported_as("gpt-2026", "openai/gpt"));
+    let page = meters.page();
+    let name = "gen_ai_client_operation_duration_seconds_count";
+    let by = |reported| page.sum(name, &[("gen_ai_response_model", reported)]);
+    assert!((by("_unknown") - 500.0).abs() < 0.5 && (by("gpt-2026") - 1.0).abs() < 0.5);
+    assert_eq!(page.find(name, &[]).len(), 2);
+}
+
+#[test]
+fn a_name_that_an_answer_reports_is_cut_before_it_has_a_place() {
+    let meters = Meters::of(catalogue());
+    for end in 0..100 {
+        let name = format!("{}{end}", "m".repeat(10_000));
+        meters.tell(reported_as(&name, "openai/gpt"));
+    }
+    let page = meters.page();
+    let name = "gen_ai_client_operation_duration_seconds_count";
+    let found = page.find(name, &[]);
+    let reported = &found[0].0["gen_ai_response_model"];
+    assert_eq!((found.len(), reported.len()), (1, 128));
 }

@@ -98,15 +98,6 @@ pub(super) fn call(role: &str, model: Option<&str>, route: Route) -> EventKind {
     }
 }
 
-/// A call that a model refused as it stands.
-pub(super) fn refused(class: Class) -> EventKind {
-    let mut event = call("planner", None, Route::None);
-    if let EventKind::CallEnded { class: of, .. } = &mut event {
-        *of = Some(class);
-    }
-    event
-}
-
 pub(super) fn latency() -> Latency {
     Latency {
         measure: "total",

@@ -4,7 +4,7 @@ mod cardinality;
 mod events;
 mod gauges;
 mod names;
-mod page;
+pub(crate) mod page;
 mod push;
 mod recorded;
 mod zero;

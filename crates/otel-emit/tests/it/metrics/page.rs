@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels by name.
-pub(super) type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// A page of `/metrics`.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Types by family.
-    pub(super) types: BTreeMap<String, String>,
+    pub(crate) types: BTreeMap<String, String>,
     samples: Vec<(String, Labels, f64)>,
 }
 
 impl Page {
-    pub(super) fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         let mut page = Self::default();
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -29,18 +29,18 @@ impl Page {
     }
 
     /// The value of the one sample of that name whose labels include `labels`.
-    pub(super) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let found = self.find(name, labels);
         assert!(found.len() < 2, "{name} {labels:?}: {found:?}");
         found.first().map(|(_, value)| *value)
     }
 
     /// The sum of all samples of that name whose labels include `labels`.
-    pub(super) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.find(name, labels).iter().map(|(_, value)| value).sum()
     }
 
-    pub(super) fn find(&self, name: &str, labels: &[(&str, &str)]) -> Vec<(&Labels, f64)> {
+    pub(crate) fn find(&self, name: &str, labels: &[(&str, &str)]) -> Vec<(&Labels, f64)> {
         let matches = |found: &Labels| {
             labels
                 .iter()
@@ -54,19 +54,19 @@ impl Page {
     }
 
     /// Series, histograms counted by their buckets.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
 
     /// All values.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&str, f64)> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, f64)> {
         self.samples
             .iter()
             .map(|(name, _, value)| (name.as_str(), *value))
     }
 
     /// The label names of each family.
-    pub(super) fn shapes(&self) -> BTreeMap<String, BTreeSet<String>> {
+    pub(crate) fn shapes(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut shapes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, labels, _) in &self.samples {
             let family = self.family(name).to_owned();

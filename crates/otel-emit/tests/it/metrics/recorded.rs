@@ -1,8 +1,8 @@
 //! What becomes of what happens.
 
 use super::events::{
-    attempt, call, fallback, hedge, interrupted, probe, refused, rejected, restoration, retry,
-    shadowed, substitution,
+    attempt, call, fallback, hedge, interrupted, probe, rejected, restoration, retry, shadowed,
+    substitution,
 };
 use super::{Meters, catalogue, id};
 use evenkeel_core::{
@@ -45,24 +45,6 @@ fn an_answer_counts_on_who_gave_it_and_by_which_route() {
     // Depths are those of answers.
     assert_eq!(page.value("evenkeel_fallback_depth_count", &[]), Some(1.0));
     assert_eq!(page.value("evenkeel_degradation_depth_sum", &[]), Some(2.0));
-}
-
-/// An alert fires on every request that found no model, so one that a model refused as it
-/// stands must not look like it.
-#[test]
-fn a_request_that_is_itself_the_cause_is_no_exhausted_roster() {
-    let causes = [
-        Class::BadRequest,
-        Class::ContextWindow,
-        Class::ContentFilter,
-    ];
-    let page = after(causes.map(refused));
-    let outcome = ("outcome", "error");
-    let by = |route| page.sum("evenkeel_requests_total", &[("route", route), outcome]);
-    assert!((by("primary") - 3.0).abs() < 0.5 && by("none") < 0.5);
-    let page = after([refused(Class::Auth)]);
-    let labels = [("route", "none"), outcome];
-    assert!((page.sum("evenkeel_requests_total", &labels) - 1.0).abs() < 0.5);
 }
 
 #[test]

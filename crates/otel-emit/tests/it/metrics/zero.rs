@@ -53,6 +53,44 @@ fn known_combinations_are_there_and_zero() {
     }
 }
 
+/// A call that nobody answers counts on whoever was tried last, and the alert must see the
+/// first of them.
+#[test]
+fn whoever_may_be_the_last_one_tried_has_a_zero_to_rise_from() {
+    let page = Meters::of(catalogue()).page();
+    for provider in ["openai", "azure"] {
+        let labels = [
+            ("role", "planner"),
+            ("provider", provider),
+            ("route", "none"),
+            ("outcome", "error"),
+        ];
+        assert_eq!(page.value("evenkeel_requests_total", &labels), Some(0.0));
+    }
+}
+
+#[test]
+fn kinds_of_task_that_share_the_role_s_roster_have_zeros_of_its_pairs() {
+    let mut sharing = catalogue();
+    sharing.roles[0].task_types.push("draft".into());
+    let page = Meters::of(sharing).page();
+    let zeros = |task, primary| {
+        let labels = [("task_type", task), ("primary", primary)];
+        page.find("evenkeel_fallbacks_total", &labels).len()
+    };
+    for task in ["", "draft"] {
+        assert_eq!(
+            (zeros(task, "openai/gpt"), zeros(task, "azure/gpt")),
+            (3, 0)
+        );
+    }
+    // One with a roster of its own falls back there alone.
+    assert_eq!(
+        (zeros("review", "azure/gpt"), zeros("review", "openai/gpt")),
+        (3, 0)
+    );
+}
+
 #[test]
 fn a_new_configuration_brings_its_series_and_leaves_the_old_ones() {
     let meters = Meters::of(catalogue());
