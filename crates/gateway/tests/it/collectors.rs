@@ -132,3 +132,21 @@ async fn a_second_signal_ends_at_once_and_sends_what_there_is() {
     );
     assert!(sent.contains("POST /v1/metrics"));
 }
+
+/// What the exporter finds in the environment may be another collector's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_gets_the_headers_of_its_configuration_alone() {
+    let mut tasks = JoinSet::new();
+    let (collector, mut received) = collector(&mut tasks).await;
+    let others = (
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "authorization=others-key,x-other=others-secret",
+    );
+    let serving = Serving::with(collector, "", &[others], Serving::overloaded()).await;
+    assert_eq!(serving.ask(false).await.status, 200);
+    serving.end().await;
+    let sent = all(&mut received);
+    assert!(sent.contains("POST /v1/traces") && sent.contains("POST /v1/metrics"));
+    assert!(sent.contains("authorization: Bearer otlp-secret"));
+    assert!(!sent.contains("others-"), "{sent}");
+}

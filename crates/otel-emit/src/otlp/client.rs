@@ -1,6 +1,10 @@
 //! The HTTP client of the exporters.
 
+use super::{OtlpError, OtlpSettings};
 use bytes::Bytes;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -21,6 +25,11 @@ const MOST_IDLE: usize = 3;
 /// How long an idle connection is kept; shorter than what servers usually wait.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// Who sends.
+const AGENT: &str = concat!("evenkeel/", env!("CARGO_PKG_VERSION"));
+/// What is sent.
+const PROTOBUF: &str = "application/x-protobuf";
+
 type Outbound = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Sends what exporters hand it. They ask from threads without a runtime; the exchange
@@ -30,6 +39,8 @@ pub(super) struct CollectorClient {
     client: Outbound,
     runtime: Handle,
     timeout: Duration,
+    /// All that a request has, but for how its body is coded.
+    headers: HeaderMap,
 }
 
 impl fmt::Debug for CollectorClient {
@@ -41,12 +52,12 @@ impl fmt::Debug for CollectorClient {
 }
 
 impl CollectorClient {
-    /// A client without a connection yet. `timeout` is that of an exchange, connecting and
-    /// reading the answer included.
+    /// A client without a connection yet, of the collector of `settings`. Their timeout is
+    /// that of an exchange, connecting and reading the answer included.
     ///
     /// # Errors
-    /// Where TLS cannot be had.
-    pub(super) fn new(runtime: Handle, timeout: Duration) -> Result<Self, rustls::Error> {
+    /// Where TLS cannot be had, or a header is none.
+    pub(super) fn new(runtime: Handle, settings: &OtlpSettings) -> Result<Self, OtlpError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -63,8 +74,22 @@ impl CollectorClient {
         Ok(Self {
             client,
             runtime,
-            timeout,
+            timeout: settings.timeout,
+            headers: headers(settings)?,
         })
+    }
+
+    /// A request with the collector's headers. Those that the exporter puts in are not all
+    /// ours: it takes what `OTEL_EXPORTER_OTLP_HEADERS` has, which may be another
+    /// collector's key.
+    fn addressed(&self, request: Request<Bytes>) -> Request<Bytes> {
+        let (mut head, body) = request.into_parts();
+        let coding = head.headers.remove(CONTENT_ENCODING);
+        head.headers.clone_from(&self.headers);
+        if let Some(coding) = coding {
+            head.headers.insert(CONTENT_ENCODING, coding);
+        }
+        Request::from_parts(head, body)
     }
 
     async fn exchange(self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
@@ -75,11 +100,29 @@ impl CollectorClient {
     }
 }
 
+/// The headers of every request: those of the settings, and what OTLP asks for.
+fn headers(settings: &OtlpSettings) -> Result<HeaderMap, OtlpError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    for (name, value) in &settings.headers {
+        let read = name.parse::<HeaderName>().ok();
+        let read = read.zip(HeaderValue::from_str(value).ok());
+        let Some((name, mut value)) = read else {
+            return Err(OtlpError::Header { name: name.clone() });
+        };
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
+    Ok(headers)
+}
+
 #[async_trait::async_trait]
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (answer, answered) = oneshot::channel();
         let (sender, timeout) = (self.clone(), self.timeout);
+        let request = self.addressed(request);
         // The exporter's thread waits for it; the clock ends it.
         self.runtime.spawn(async move {
             let exchanged = tokio::time::timeout(timeout, sender.exchange(request)).await;
@@ -88,5 +131,54 @@ impl HttpClient for CollectorClient {
             let _ = answer.send(exchanged.map_err(late).and_then(|answer| answer));
         });
         answered.await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::otlp::Service;
+
+    fn client(name: &str) -> Result<CollectorClient, OtlpError> {
+        let service = Service::new("planner", "1.2.3", "i-1");
+        let mut settings = OtlpSettings::new("http://127.0.0.1:9", service);
+        let header = (name.to_owned(), "Bearer a%20b".to_owned());
+        settings.headers = [header].into();
+        CollectorClient::new(Handle::current(), &settings)
+    }
+
+    #[tokio::test]
+    async fn a_request_has_the_settings_headers_and_none_that_an_exporter_found() {
+        let found = Request::post("http://127.0.0.1:9/v1/traces")
+            .header("authorization", "another collector's key")
+            .header("x-other", "secret")
+            .header("content-encoding", "gzip")
+            .body(Bytes::new());
+        let sent = client("Authorization").unwrap().addressed(found.unwrap());
+        let mut headers: Vec<_> = sent
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+            .collect();
+        headers.sort_unstable();
+        assert_eq!(
+            headers,
+            [
+                ("authorization", "Bearer a%20b"),
+                ("content-encoding", "gzip"),
+                ("content-type", PROTOBUF),
+                ("user-agent", AGENT),
+            ]
+        );
+        assert!(!format!("{sent:?}").contains("Bearer"));
+    }
+
+    #[tokio::test]
+    async fn a_header_that_is_none_is_refused_by_its_name() {
+        let error = client("no header").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the collector cannot be sent `no header`: its name or its value is none of a header"
+        );
     }
 }

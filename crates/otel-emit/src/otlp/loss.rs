@@ -1,5 +1,7 @@
 //! Bounds on what waits to be sent, and a count of what is lost.
 
+use super::load::{Bounds, Load};
+use super::refusal::Refused;
 use crate::metrics::{Losses, Signal};
 use opentelemetry::{Context, InstrumentationScope};
 use opentelemetry_sdk::Resource;
@@ -10,12 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// Why items of a batch that was taken are lost.
+const REFUSED: &str = "the collector takes batches in part";
+
 /// What waits to be sent of one signal.
 #[derive(Debug)]
 pub(super) struct Waiting {
     signal: Signal,
-    most: usize,
+    most: Bounds,
     items: AtomicUsize,
+    bytes: AtomicUsize,
     losses: Losses,
     /// Whether something was lost since the collector last took anything.
     is_losing: AtomicBool,
@@ -24,12 +30,13 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// At most `most` items of `signal` wait.
-    pub(super) fn new(signal: Signal, most: usize, losses: Losses) -> Arc<Self> {
+    /// At most `most` of `signal` waits.
+    pub(super) fn new(signal: Signal, most: Bounds, losses: Losses) -> Arc<Self> {
         Arc::new(Self {
             signal,
             most,
             items: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
             losses,
             is_losing: AtomicBool::new(false),
             lost: AtomicU64::new(0),
@@ -41,25 +48,32 @@ impl Waiting {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether there is room for one more; then it waits. `events` are lost with it if not.
-    fn admit(&self, events: usize) -> bool {
-        let taken = self
-            .items
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-                (waiting < self.most).then_some(waiting + 1)
-            });
-        if taken.is_err() {
-            self.lose(1, events, "too many wait to be sent");
+    /// Whether there is room for more; then it waits, else it is lost.
+    fn admit(&self, more: Load) -> bool {
+        if !take(&self.items, more.items, self.most.items) {
+            self.lose(more.items, more.events, "too many wait to be sent");
+            return false;
         }
-        taken.is_ok()
+        if !take(&self.bytes, more.bytes, self.most.bytes) {
+            self.items.fetch_sub(more.items, Ordering::Relaxed);
+            self.lose(more.items, more.events, "too much waits to be sent");
+            return false;
+        }
+        true
     }
 
-    /// `count` items have been taken out to be sent, and were or were not.
-    fn sent(&self, count: usize, events: usize, result: &OTelSdkResult) {
-        self.items.fetch_sub(count, Ordering::Relaxed);
+    /// A batch has been taken out to be sent, and was or was not; of one that was, the
+    /// collector may have `refused` some items.
+    fn sent(&self, batch: Load, refused: u64, result: &OTelSdkResult) {
+        self.items.fetch_sub(batch.items, Ordering::Relaxed);
+        self.bytes.fetch_sub(batch.bytes, Ordering::Relaxed);
+        let refused = usize::try_from(refused).unwrap_or(usize::MAX);
         match result {
-            Ok(()) => self.recovered(),
-            Err(error) => self.lose(count, events, &error.to_string()),
+            Err(error) => self.lose(batch.items, batch.events, &error.to_string()),
+            Ok(()) if refused == 0 => self.recovered(),
+            // It does not say which: of a part of the spans nobody knows the events.
+            Ok(()) if refused < batch.items => self.lose(refused, 0, REFUSED),
+            Ok(()) => self.lose(batch.items, batch.events, REFUSED),
         }
     }
 
@@ -100,6 +114,13 @@ impl Waiting {
     }
 }
 
+/// Adds `more` to what waits, where that is not more than `most` then.
+fn take(waiting: &AtomicUsize, more: usize, most: usize) -> bool {
+    let fits = |waiting: usize| waiting.checked_add(more).filter(|sum| *sum <= most);
+    let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+    taken.is_ok()
+}
+
 /// A processor that lets no more in than may wait.
 #[derive(Debug)]
 pub(super) struct Bounded<P> {
@@ -117,7 +138,7 @@ impl<P: SpanProcessor> SpanProcessor for Bounded<P> {
             return;
         }
         self.waiting.left_out(span.events.dropped_count);
-        if self.waiting.admit(span.events.len()) {
+        if self.waiting.admit(Load::of_span(&span)) {
             self.inner.on_end(span);
         }
     }
@@ -137,7 +158,7 @@ impl<P: SpanProcessor> SpanProcessor for Bounded<P> {
 
 impl<P: LogProcessor> LogProcessor for Bounded<P> {
     fn emit(&self, record: &mut SdkLogRecord, scope: &InstrumentationScope) {
-        if self.waiting.admit(0) {
+        if self.waiting.admit(Load::of_record(record)) {
             self.inner.emit(record, scope);
         }
     }
@@ -160,14 +181,14 @@ impl<P: LogProcessor> LogProcessor for Bounded<P> {
 pub(super) struct Counting<E> {
     pub(super) inner: E,
     pub(super) waiting: Arc<Waiting>,
+    pub(super) refused: Refused,
 }
 
 impl<E: SpanExporter> SpanExporter for Counting<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let count = batch.len();
-        let events = batch.iter().map(|span| span.events.len()).sum();
+        let load = batch.iter().map(Load::of_span).sum();
         let result = self.inner.export(batch).await;
-        self.waiting.sent(count, events, &result);
+        self.waiting.sent(load, self.refused.take(), &result);
         result
     }
 
@@ -186,9 +207,12 @@ impl<E: SpanExporter> SpanExporter for Counting<E> {
 
 impl<E: LogExporter> LogExporter for Counting<E> {
     async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
-        let count = batch.iter().count();
+        let load = batch
+            .iter()
+            .map(|(record, _)| Load::of_record(record))
+            .sum();
         let result = self.inner.export(batch).await;
-        self.waiting.sent(count, 0, &result);
+        self.waiting.sent(load, self.refused.take(), &result);
         result
     }
 
@@ -235,10 +259,25 @@ mod tests {
         fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
     }
 
-    fn waiting(most: usize) -> Arc<Waiting> {
+    const BYTES: usize = 1_000;
+
+    fn waiting(items: usize) -> Arc<Waiting> {
         let meter = NoopMeterProvider::new().meter("test");
         let counter = meter.u64_counter("dropped").build();
+        let most = Bounds {
+            items,
+            bytes: BYTES,
+        };
         Waiting::new(Signal::Span, most, Losses(counter))
+    }
+
+    /// So many spans, small ones.
+    fn spans(items: usize) -> Load {
+        Load {
+            items,
+            events: 0,
+            bytes: items,
+        }
     }
 
     fn failed() -> OTelSdkResult {
@@ -252,18 +291,18 @@ mod tests {
         let subscriber = tracing_subscriber::registry().with(told.clone());
         tracing::subscriber::with_default(subscriber, || {
             for _ in 0..5 {
-                waiting.admit(1);
+                waiting.admit(spans(1));
             }
-            waiting.sent(2, 0, &failed());
-            waiting.admit(0);
-            waiting.sent(1, 0, &failed());
+            waiting.sent(spans(2), 0, &failed());
+            waiting.admit(spans(1));
+            waiting.sent(spans(1), 0, &failed());
             assert_eq!(*told.0.lock().unwrap(), ["telemetry_lost"]);
-            waiting.admit(0);
-            waiting.sent(1, 0, &Ok(()));
-            waiting.admit(0);
-            waiting.sent(1, 0, &Ok(()));
-            waiting.admit(0);
-            waiting.sent(1, 0, &failed());
+            waiting.admit(spans(1));
+            waiting.sent(spans(1), 0, &Ok(()));
+            waiting.admit(spans(1));
+            waiting.sent(spans(1), 0, &Ok(()));
+            waiting.admit(spans(1));
+            waiting.sent(spans(1), 0, &failed());
         });
         let course = ["telemetry_lost", "telemetry_recovered", "telemetry_lost"];
         assert_eq!(*told.0.lock().unwrap(), course);
@@ -273,9 +312,40 @@ mod tests {
     #[test]
     fn what_is_sent_makes_room() {
         let waiting = waiting(1);
-        assert!(waiting.admit(0));
-        assert!(!waiting.admit(0));
-        waiting.sent(1, 0, &Ok(()));
-        assert!(waiting.admit(0));
+        assert!(waiting.admit(spans(1)));
+        assert!(!waiting.admit(spans(1)));
+        waiting.sent(spans(1), 0, &Ok(()));
+        assert!(waiting.admit(spans(1)));
+    }
+
+    #[test]
+    fn what_is_large_is_bounded_by_its_memory() {
+        let waiting = waiting(100);
+        let large = Load {
+            bytes: BYTES / 2,
+            ..spans(1)
+        };
+        assert!(waiting.admit(large) && waiting.admit(large));
+        assert!(!waiting.admit(spans(1)));
+        // One that had no room takes none.
+        waiting.sent(large, 0, &Ok(()));
+        assert!((0..99).all(|_| waiting.admit(spans(1))));
+        assert!(!waiting.admit(spans(1)));
+        assert_eq!(waiting.lost(), 2);
+    }
+
+    #[test]
+    fn what_a_collector_refuses_of_what_it_takes_is_lost() {
+        let (waiting, told) = (waiting(100), Told::default());
+        let subscriber = tracing_subscriber::registry().with(told.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            for (refused, lost) in [(0, 0), (3, 3), (7, 8), (0, 8)] {
+                waiting.admit(spans(5));
+                waiting.sent(spans(5), refused, &Ok(()));
+                assert_eq!(waiting.lost(), lost);
+            }
+        });
+        let course = ["telemetry_lost", "telemetry_recovered"];
+        assert_eq!(*told.0.lock().unwrap(), course);
     }
 }

@@ -5,7 +5,9 @@
 //! collector does not take, is counted and told of once.
 
 mod client;
+mod load;
 mod loss;
+mod refusal;
 mod settings;
 
 pub use self::settings::{OtlpSettings, Service};
@@ -13,7 +15,9 @@ pub use self::settings::{OtlpSettings, Service};
 pub use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
 use self::client::CollectorClient;
+use self::load::Bounds;
 use self::loss::{Bounded, Counting, Waiting};
+use self::refusal::{Entire, Refused, SignalClient};
 use crate::metrics::{Losses, Signal};
 use crate::semconv;
 use crate::spans::EventLog;
@@ -25,6 +29,7 @@ use opentelemetry_otlp::{
 };
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{BatchLogProcessor, SdkLoggerProvider};
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
 };
@@ -40,6 +45,12 @@ pub enum OtlpError {
     /// There is no TLS.
     #[error("the collector cannot be reached: no TLS")]
     Tls(#[from] rustls::Error),
+    /// A header of the settings is none.
+    #[error("the collector cannot be sent `{name}`: its name or its value is none of a header")]
+    Header {
+        /// Its name. The value may be a secret.
+        name: String,
+    },
     /// The exporter refuses its settings.
     #[error("the collector cannot be sent to at `{endpoint}`")]
     Exporter {
@@ -55,7 +66,7 @@ pub enum OtlpError {
 #[derive(Debug)]
 pub struct Collector {
     settings: OtlpSettings,
-    client: Arc<CollectorClient>,
+    client: CollectorClient,
 }
 
 impl Collector {
@@ -63,13 +74,10 @@ impl Collector {
     /// sent yet.
     ///
     /// # Errors
-    /// [`OtlpError::Tls`].
+    /// [`OtlpError::Tls`], [`OtlpError::Header`].
     pub fn new(settings: OtlpSettings, runtime: Handle) -> Result<Self, OtlpError> {
-        let client = CollectorClient::new(runtime, settings.timeout)?;
-        Ok(Self {
-            settings,
-            client: Arc::new(client),
-        })
+        let client = CollectorClient::new(runtime, &settings)?;
+        Ok(Self { settings, client })
     }
 
     /// What it is told that telemetry comes from.
@@ -77,14 +85,20 @@ impl Collector {
         &self.settings.service
     }
 
-    /// An exporter of metrics.
+    /// An exporter of metrics. It fails where the collector refuses some of them, too.
     ///
     /// # Errors
     /// [`OtlpError::Exporter`].
-    pub fn metrics(&self) -> Result<MetricExporter, OtlpError> {
-        self.aimed(MetricExporter::builder().with_http(), "metrics")
+    pub fn metrics(&self) -> Result<impl PushMetricExporter + use<>, OtlpError> {
+        let refused = Refused::default();
+        let exporter = self
+            .aimed(MetricExporter::builder().with_http(), "metrics", &refused)
             .build()
-            .map_err(|source| self.refused(source))
+            .map_err(|source| self.refused(source))?;
+        Ok(Entire {
+            inner: exporter,
+            refused,
+        })
     }
 
     /// The way for spans and events. Starts a thread for each.
@@ -92,7 +106,11 @@ impl Collector {
     /// # Errors
     /// [`OtlpError::Exporter`].
     pub fn traces(&self, losses: &Losses) -> Result<Traces, OtlpError> {
-        let waiting = |signal| Waiting::new(signal, self.settings.queue, losses.clone());
+        let most = Bounds {
+            items: self.settings.queue,
+            bytes: self.settings.queue_bytes,
+        };
+        let waiting = |signal| Waiting::new(signal, most, losses.clone());
         let (spans, events) = (waiting(Signal::Span), waiting(Signal::Event));
         Ok(Traces {
             tracers: self.tracers(&spans)?,
@@ -103,13 +121,15 @@ impl Collector {
     }
 
     fn tracers(&self, waiting: &Arc<Waiting>) -> Result<SdkTracerProvider, OtlpError> {
+        let refused = Refused::default();
         let exporter = self
-            .aimed(SpanExporter::builder().with_http(), "traces")
+            .aimed(SpanExporter::builder().with_http(), "traces", &refused)
             .build()
             .map_err(|source| self.refused(source))?;
         let counting = Counting {
             inner: exporter,
             waiting: waiting.clone(),
+            refused,
         };
         let config = BatchConfigBuilder::default()
             .with_max_queue_size(self.settings.queue)
@@ -130,13 +150,15 @@ impl Collector {
     }
 
     fn loggers(&self, waiting: &Arc<Waiting>) -> Result<SdkLoggerProvider, OtlpError> {
+        let refused = Refused::default();
         let exporter = self
-            .aimed(LogExporter::builder().with_http(), "logs")
+            .aimed(LogExporter::builder().with_http(), "logs", &refused)
             .build()
             .map_err(|source| self.refused(source))?;
         let counting = Counting {
             inner: exporter,
             waiting: waiting.clone(),
+            refused,
         };
         let config = opentelemetry_sdk::logs::BatchConfigBuilder::default()
             .with_max_queue_size(self.settings.queue)
@@ -155,13 +177,21 @@ impl Collector {
     }
 
     /// A builder of an exporter with the collector's address for a signal, and all that is
-    /// the same for every signal.
-    fn aimed<B: WithExportConfig + WithHttpConfig>(&self, builder: B, signal: &str) -> B {
+    /// the same for every signal; its answers are noted on `refused`.
+    fn aimed<B: WithExportConfig + WithHttpConfig>(
+        &self,
+        builder: B,
+        signal: &str,
+        refused: &Refused,
+    ) -> B {
+        let client = SignalClient {
+            client: self.client.clone(),
+            refused: refused.clone(),
+        };
         builder
-            .with_shared_http_client(self.client.clone())
+            .with_http_client(client)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(self.settings.address(signal))
-            .with_headers(self.settings.headers.clone())
             .with_timeout(self.settings.timeout)
     }
 

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Spans, or events as log records, that may wait to be sent. A collector that is slow for
 /// a minute at 100 requests per second leaves some 18,000 spans waiting.
 const QUEUE: usize = 16_384;
+/// Memory that waits, bytes: so much of what carries no content is about as many items as
+/// the queue has.
+const QUEUE_BYTES: usize = 32 * 1024 * 1024;
 /// How long an exchange with the collector may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often what waits is sent.
@@ -29,6 +32,9 @@ pub struct OtlpSettings {
     /// Spans, and events as log records, that may wait: 16,384 of each. Beyond it they are
     /// dropped and counted.
     pub queue: usize,
+    /// Memory, about, of what may wait, bytes: 32 MiB for spans, and as much for events.
+    /// Beyond it they are dropped and counted likewise.
+    pub queue_bytes: usize,
     /// Share of traces that begin here which are sent, 0..=1: all. A trace that came in is
     /// sent where its sender does.
     pub sample_ratio: f64,
@@ -44,6 +50,7 @@ impl fmt::Debug for OtlpSettings {
             .field("timeout", &self.timeout)
             .field("every", &self.every)
             .field("queue", &self.queue)
+            .field("queue_bytes", &self.queue_bytes)
             .field("sample_ratio", &self.sample_ratio)
             .field("service", &self.service)
             .finish()
@@ -59,6 +66,7 @@ impl OtlpSettings {
             timeout: TIMEOUT,
             every: EVERY,
             queue: QUEUE,
+            queue_bytes: QUEUE_BYTES,
             sample_ratio: 1.0,
             service,
         }

@@ -9,6 +9,8 @@ use evenkeel_otel_emit::otlp::{Collector, OtlpSettings, Service, Traces};
 use evenkeel_otel_emit::spans::Spans;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter as _;
 use prost::Message as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,12 +86,21 @@ struct Sending {
     exposition: Exposition,
 }
 
+fn settings(endpoint: &str) -> OtlpSettings {
+    let mut settings = OtlpSettings::new(endpoint, Service::new("planner", "1.2.3", "i-1"));
+    settings.timeout = Duration::from_millis(500);
+    settings.every = Duration::from_millis(100);
+    settings
+}
+
 impl Sending {
     fn to(endpoint: &str, queue: usize) -> Self {
-        let mut settings = OtlpSettings::new(endpoint, Service::new("planner", "1.2.3", "i-1"));
-        settings.timeout = Duration::from_millis(500);
-        settings.every = Duration::from_millis(100);
+        let mut settings = settings(endpoint);
         settings.queue = queue;
+        Self::by(settings)
+    }
+
+    fn by(settings: OtlpSettings) -> Self {
         let collector = Collector::new(settings, Handle::current()).unwrap();
         let exposition = Exposition::new().unwrap();
         let build = Build {
@@ -279,4 +290,42 @@ async fn lost_at(endpoint: &str, what: &str) {
         (f64::from(CALLS) - dropped).abs() < 0.5,
         "{what}: {dropped} dropped"
     );
+}
+
+/// 200, and `partial_success { rejected: 1 }`.
+const IN_PART: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\u{a}\u{2}\u{8}\u{1}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_collector_takes_in_part_is_lost_in_part() {
+    let (endpoint, mut received) = receiver(Manner::Answers(IN_PART)).await;
+    let sending = Sending::to(&endpoint, 1_000);
+    sending.call();
+    received.recv().await.unwrap();
+    let (problems, dropped) = sending.end().await;
+    assert_eq!(problems, ["1 spans were lost since the start"]);
+    assert!((dropped - 1.0).abs() < 0.5, "{dropped}");
+
+    // Metrics have no count of their own: their push fails.
+    let collector = Collector::new(settings(&endpoint), Handle::current()).unwrap();
+    let exporter = collector.metrics().unwrap();
+    let pushed = exporter.export(&ResourceMetrics::default()).await;
+    let error = pushed.unwrap_err().to_string();
+    assert!(error.contains("refused 1 data points"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_bounded_by_its_memory() {
+    let (endpoint, _received) = receiver(Manner::Takes).await;
+    let mut bounded = settings(&endpoint);
+    bounded.every = Duration::from_secs(60);
+    bounded.queue_bytes = 64 * 1_024;
+    let sending = Sending::by(bounded);
+    for _ in 0..500 {
+        sending.call();
+    }
+    // A span is some hundred bytes at least, and fewer than a batch wait.
+    let dropped = sending.dropped();
+    assert!((300.0..500.0).contains(&dropped), "{dropped}");
+    let (_, at_the_end) = sending.end().await;
+    assert!((at_the_end - dropped).abs() < 0.5, "what waited was sent");
 }
