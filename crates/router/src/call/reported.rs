@@ -77,7 +77,7 @@ impl Call {
         let (route, reason) = match &meta {
             Some(meta) => (meta.route, meta.fallback_reason),
             None if outcome == "cancelled" => (Route::None, Some(Class::Cancelled.as_str())),
-            None => (self.route_to_refusal(error), error),
+            None => self.way_to_refusal(error).unwrap_or((Route::None, error)),
         };
         let exchange = self.exchange();
         let answering = self.answering.map(|index| &self.attempts[index]);
@@ -122,21 +122,19 @@ impl Call {
         })
     }
 
-    /// The way to the model that refused the request as it stands, or to the primary where
-    /// it was refused before anybody was asked. A call of which nobody could tell as much
-    /// found none that could answer.
-    fn route_to_refusal(&self, error: Option<&str>) -> Route {
+    /// The way to the model that refused the request as it stands, and why not the primary;
+    /// the primary's where it was refused before anybody was asked. None where `error` is
+    /// another: nobody could answer.
+    fn way_to_refusal(&self, error: Option<&str>) -> Option<(Route, Option<&'static str>)> {
         let causes = [
             Class::BadRequest,
             Class::ContextWindow,
             Class::ContentFilter,
         ];
         let is_cause = |error: &str| causes.iter().any(|class| class.as_str() == error);
-        if !error.is_some_and(is_cause) {
-            return Route::None;
-        }
+        error.filter(|error| is_cause(error))?;
         let last = self.attempts.len().checked_sub(1);
-        last.map_or(Route::Primary, |index| self.route(index).0)
+        Some(last.map_or((Route::Primary, None), |index| self.route(index)))
     }
 
     /// What a stream says of itself before its content.

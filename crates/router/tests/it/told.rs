@@ -199,10 +199,10 @@ async fn the_end_of_a_call_says_how_it_came_about() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_refused_for_its_own_sake_keeps_the_way_it_took() {
     let bad = || Behaviour::failing(Fault::status(400));
-    let refused = |route| ("error", route, Some("bad_request"), Some("bad_request"));
+    let refused = |route, reason| ("error", route, reason, Some("bad_request"));
     let world = Plan::new(vec![bad(), steady(100)]).build();
     world.ask().await.unwrap_err();
-    assert_eq!(ends(&world), [refused(Route::Primary)]);
+    assert_eq!(ends(&world), [refused(Route::Primary, None)]);
 
     // The role has moved to the model that refuses it.
     let world = Plan::new(vec![steady(10_000), steady(100)]).build();
@@ -211,7 +211,12 @@ async fn a_call_that_is_refused_for_its_own_sake_keeps_the_way_it_took() {
     }
     world.set(1, bad());
     world.ask().await.unwrap_err();
-    assert_eq!(ends(&world).last(), Some(&refused(Route::Substitute)));
+    let (outcome, route, reason, error) = ends(&world).pop().unwrap();
+    assert!(reason.unwrap().starts_with("latency_"), "{reason:?}");
+    assert_eq!(
+        (outcome, route, reason, error),
+        refused(Route::Substitute, reason)
+    );
 
     // The caller named that model.
     let world = Plan::new(vec![steady(100), bad()])
@@ -222,7 +227,12 @@ async fn a_call_that_is_refused_for_its_own_sake_keeps_the_way_it_took() {
         ..CallContext::default()
     };
     world.ask_with(pinned).await.unwrap_err();
-    assert_eq!(ends(&world), [refused(Route::Fallback)]);
+    let (outcome, route, reason, error) = ends(&world).pop().unwrap();
+    assert!(reason.is_some());
+    assert_eq!(
+        (outcome, route, reason, error),
+        refused(Route::Fallback, reason)
+    );
 }
 
 #[tokio::test(start_paused = true)]
