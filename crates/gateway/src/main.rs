@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     match cli::Cli::parse().run() {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "evenkeel: {error:#}");
+            let _ = writeln!(std::io::stderr(), "evenkeel: {}", cli::words(&error));
             ExitCode::FAILURE
         }
     }

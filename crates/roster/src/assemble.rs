@@ -110,6 +110,14 @@ fn assemble_roles(
     for name in names {
         let (candidates, is_asked) = match purpose {
             Purpose::Serve => (None, true),
+            // Without any, all roles that can be measured are.
+            Purpose::Measure(all) if all.is_empty() => {
+                let policy = written.policies.get(name);
+                (
+                    None,
+                    policy.is_some_and(|(_, policy)| policy.can_be_measured()),
+                )
+            }
             Purpose::Measure(all) => (all.get(name), all.contains_key(name)),
         };
         let roster = written.rosters.get(name);

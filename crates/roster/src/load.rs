@@ -55,7 +55,8 @@ pub fn load_beside(
 
 /// As [`load`], for measuring `candidates` instead of serving: their models stand
 /// in the rungs of their roles, behind what the roster has, and the rules that a
-/// roster has to keep are not asked, since whether it can is what is measured. Roles
+/// roster has to keep are not asked, since whether it can is what is measured. Without
+/// candidates every role is to be measured whose policy names a `golden_dataset`. Roles
 /// that are not to be measured and lack a policy or a roster are left out.
 ///
 /// # Errors

@@ -58,10 +58,37 @@ impl Cli {
     }
 }
 
+/// An error with what caused it; a cause that the error itself names is not said twice.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !words.contains(&cause) {
+            words += ": ";
+            words += &cause;
+        }
+    }
+    words
+}
+
 fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(evenkeel_gateway::worker_threads())
         .enable_all()
         .build()
         .context("cannot start the runtime")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_cause_that_the_error_names_is_said_once() {
+        let named = anyhow!("no space").context("cannot write x: no space");
+        assert_eq!(words(&named), "cannot write x: no space");
+        let unnamed = anyhow!("no space").context("cannot write x");
+        assert_eq!(words(&unnamed), "cannot write x: no space");
+    }
 }

@@ -28,6 +28,7 @@ mod qualify;
 mod qualify_check;
 mod qualify_drill;
 mod qualify_graded;
+mod qualify_roles;
 mod qualify_shadow;
 mod resumes;
 mod shadow;

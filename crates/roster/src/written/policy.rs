@@ -81,6 +81,11 @@ impl<'a> WrittenPolicy<'a> {
         REQUIRED.iter().all(|key| self.locate(key).is_some())
     }
 
+    /// Whether it says what its role's candidates are asked.
+    pub(crate) fn can_be_measured(&self) -> bool {
+        self.policy.golden_dataset.is_some()
+    }
+
     /// The policy of the role at `role`, with every fault of it reported.
     pub(crate) fn finished(&self, role: &Place, findings: &mut Findings) -> RolePolicy {
         for key in REQUIRED {

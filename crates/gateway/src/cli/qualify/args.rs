@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use evenkeel_core::ModelId;
 use evenkeel_qualify::{Load, OPEN_AT_MOST, RunOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Questions under way at a time in a closed loop, unless it is said otherwise.
@@ -20,9 +20,10 @@ was stopped), 2 where something cannot be read, written or understood. With --ch
 still holds, 1 where one is stale.")]
 #[command(group = clap::ArgGroup::new("which").args(["role", "all_roles"]))]
 pub(crate) struct QualifyArgs {
-    /// The config folder, or one `evenkeel.toml` with everything in it.
+    /// The config folder, or one `evenkeel.toml` with everything in it [default: the folder of
+    /// --output, else this one]
     #[arg(long, value_name = "PATH")]
-    pub(super) config: PathBuf,
+    config: Option<PathBuf>,
     /// The role whose candidates are measured.
     #[arg(long, required_unless_present_any = ["all_roles", "eol_drill"])]
     pub(super) role: Option<String>,
@@ -112,6 +113,14 @@ pub(crate) enum Format {
 }
 
 impl QualifyArgs {
+    /// Where the configuration is.
+    pub(super) fn config(&self) -> &Path {
+        let beside = || self.output.as_deref().and_then(Path::parent);
+        let path = self.config.as_deref().or_else(beside);
+        path.filter(|path| !path.as_os_str().is_empty())
+            .unwrap_or_else(|| Path::new("."))
+    }
+
     /// Whether the golden dataset is asked, or pairs alone are judged.
     pub(super) fn asks(&self) -> bool {
         self.shadow.is_empty() || self.golden_dataset.is_some()

@@ -37,7 +37,7 @@ pub(super) fn run(args: &QualifyArgs) -> anyhow::Result<ExitCode> {
         }
     };
     // Whether the roster may be served is not asked: `evenkeel check` says that.
-    let settings = Settings::load_to_measure(&args.config, &CandidatesByRole::new())?;
+    let settings = Settings::load_to_measure(args.config(), &CandidatesByRole::new())?;
     let checked = Checked::of(args, &settings)?;
     let text = if is_json {
         format!("{:#}\n", checked.json())
@@ -161,7 +161,7 @@ impl<'a> Checked<'a> {
     fn command(&self, role: &str) -> String {
         let mut command = format!(
             "evenkeel qualify --config {} --role {}",
-            quoted(&self.args.config),
+            quoted(self.args.config()),
             quoted(Path::new(role))
         );
         let own = self.settings.config().roles.get(role);

@@ -8,12 +8,13 @@ mod role;
 pub(super) use args::QualifyArgs;
 
 use super::signals::Signals;
+use super::words;
 use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel_core::ModelId;
 use evenkeel_qualify::{Bars, Lines, Progress, Takeover, Verdict};
 use evenkeel_roster::{Candidates, CandidatesByRole};
-use role::Measuring;
+use role::{Measured, Measuring};
 use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,7 @@ pub(crate) async fn run(args: QualifyArgs) -> anyhow::Result<ExitCode> {
     match ended {
         Ok(code) => Ok(code),
         Err(error) => {
-            writeln!(stderr(), "evenkeel qualify: {error:#}")?;
+            writeln!(stderr(), "evenkeel qualify: {}", words(&error))?;
             Ok(ExitCode::from(DATA_ERROR))
         }
     }
@@ -49,7 +50,7 @@ enum Task {
 /// The gravest verdict of all roles.
 async fn measure(args: &QualifyArgs) -> anyhow::Result<Verdict> {
     args.check_pairs_alone()?;
-    let settings = Settings::load_to_measure(&args.config, &candidates(args))?;
+    let settings = Settings::load_to_measure(args.config(), &candidates(args))?;
     for warning in settings.warnings() {
         writeln!(stderr(), "{warning}")?;
     }
@@ -57,30 +58,46 @@ async fn measure(args: &QualifyArgs) -> anyhow::Result<Verdict> {
     let stop = CancellationToken::new();
     let mut signals = Signals::new()?;
     let mut measuring = Measuring::new(args, &settings, stop.clone())?;
+    if tasks.len() > 1 {
+        for task in &tasks {
+            measuring.check(task)?;
+        }
+    }
     let jobs = async {
         let mut reports = Vec::new();
         let mut gravest = Verdict::Pass;
+        let mut failed = Ok(());
         for task in tasks {
             if stop.is_cancelled() {
                 break;
             }
             let mut progress = progress();
-            let done = match task {
-                Task::Role(role) => Box::pin(measuring.role(&role, &mut *progress)).await?,
-                Task::Drill(takeover) => {
-                    Box::pin(measuring.drill(takeover, &mut *progress)).await?
+            let report = match task {
+                Task::Role(role) => Box::pin(measuring.role(&role, &mut *progress)).await,
+                Task::Drill(takeover) => Box::pin(measuring.drill(takeover, &mut *progress)).await,
+            };
+            let Measured { report, written } = match report {
+                Ok(measured) => measured,
+                Err(error) => {
+                    failed = Err(error);
+                    break;
                 }
             };
-            if let Some(report) = done {
+            if let Some(report) = report {
                 gravest = gravest.max(report.verdict());
                 reports.push(report);
+            }
+            if written.is_err() {
+                failed = written;
+                break;
             }
         }
         if stop.is_cancelled() || reports.is_empty() {
             gravest = gravest.max(Verdict::NotEnoughData);
         }
+        // What was paid for is shown, whatever became of the rest.
         print::reports(&reports, args.format)?;
-        Ok(gravest)
+        failed.map(|()| gravest)
     };
     let mut jobs = std::pin::pin!(jobs);
     tokio::select! {

@@ -1,7 +1,7 @@
 //! The job for one role after the other.
 
 use super::args::QualifyArgs;
-use super::print;
+use super::{Task, print};
 use anyhow::Context as _;
 use evenkeel::Settings;
 use evenkeel::core::{Clock, ModelId, SystemClock};
@@ -9,8 +9,8 @@ use evenkeel_gateway::HttpValidators;
 use evenkeel_qualify::report::Report;
 use evenkeel_qualify::{
     CommandLimits, Finished, Golden, HttpValidators as EachValidator, Job, Left, LockedFolder,
-    Plan, Progress, Run, RunFolder, ShadowJob, ShadowReport, Takeover, check_roster_file,
-    golden_datasets, write_roster,
+    Plan, Progress, RosterFileError, Run, RunFolder, ShadowJob, ShadowReport, Takeover,
+    check_roster_file, golden_datasets, write_roster,
 };
 use std::io::{Write, stderr};
 use std::path::Path;
@@ -42,6 +42,21 @@ pub(super) struct Measuring<'a> {
     has_told_faults: bool,
 }
 
+/// What came of a role.
+pub(super) struct Measured {
+    /// None where it was stopped before anything did.
+    pub(super) report: Option<Report>,
+    /// Whether it could be written down.
+    pub(super) written: anyhow::Result<()>,
+}
+
+impl Measured {
+    const NOTHING: Self = Self {
+        report: None,
+        written: Ok(()),
+    };
+}
+
 impl<'a> Measuring<'a> {
     pub(super) fn new(
         args: &'a QualifyArgs,
@@ -58,15 +73,42 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// Measures a role, judges its pairs, or both, and writes down what came of it; none
-    /// where it was stopped before anything did.
+    /// Whether a task can be begun, as far as that can be known before anything is asked:
+    /// the faults of the last role are told before the first has cost anything.
+    pub(super) fn check(&self, task: &Task) -> anyhow::Result<()> {
+        let (role, output) = match task {
+            Task::Role(role) => (role, self.args.output.as_deref()),
+            Task::Drill(takeover) => (&takeover.role, None),
+        };
+        if let Some(path) = output {
+            check_roster_file(path, role)?;
+            self.check_threshold(role)?;
+        }
+        self.golden(role).map(|_| ())
+    }
+
+    /// A roster of scores below the role's budget would be refused by the router.
+    fn check_threshold(&self, role: &str) -> anyhow::Result<()> {
+        let config = self.settings.config().roles.get(role);
+        let budget = config.map_or(0.0, |role| role.policy.quality_budget);
+        let threshold = self.args.min_quality_threshold.unwrap_or(budget);
+        anyhow::ensure!(
+            threshold >= budget,
+            "--min-quality-threshold {threshold} is below the quality_budget of role `{role}`, {budget}: \
+             a roster of what passes would be refused. Lower quality_budget in policy.toml, or leave --output out"
+        );
+        Ok(())
+    }
+
+    /// Measures a role, judges its pairs, or both, and writes down what came of it.
     pub(super) async fn role(
         &mut self,
         role: &str,
         progress: &mut dyn Progress,
-    ) -> anyhow::Result<Option<Report>> {
+    ) -> anyhow::Result<Measured> {
         if let Some(path) = &self.args.output {
             check_roster_file(path, role)?;
+            self.check_threshold(role)?;
         }
         let golden = self.golden(role)?;
         let folder = locked(&self.args.report, role)?;
@@ -88,16 +130,33 @@ impl<'a> Measuring<'a> {
             drill: None,
         };
         if self.has_nothing(&report)? {
-            return Ok(None);
+            return Ok(Measured::NOTHING);
         }
-        print::files(&report, &folder)?;
-        if let Some(finished) = &finished {
+        let written = self.write_down(&report, finished.as_ref(), &folder);
+        Ok(Measured {
+            report: Some(report),
+            written,
+        })
+    }
+
+    /// Writes the report in every form, and what passed into the roster.
+    fn write_down(
+        &self,
+        report: &Report,
+        finished: Option<&Finished>,
+        folder: &LockedFolder,
+    ) -> anyhow::Result<()> {
+        let again =
+            "nothing is lost: the same command with --resume asks nobody again and writes it";
+        let files = print::files(report, folder).context(again);
+        if let Some(finished) = finished {
             tell_rest(finished)?;
-            if let Some(path) = &self.args.output {
-                self.write(path, role, finished)?;
-            }
         }
-        Ok(Some(report))
+        files?;
+        match (&self.args.output, finished) {
+            (Some(path), Some(finished)) => self.write(path, &report.role, finished).context(again),
+            _ => Ok(()),
+        }
     }
 
     /// Whether there is nothing to tell: it was stopped, or of all roles this one has no
@@ -124,7 +183,7 @@ impl<'a> Measuring<'a> {
         &mut self,
         takeover: Takeover,
         progress: &mut dyn Progress,
-    ) -> anyhow::Result<Option<Report>> {
+    ) -> anyhow::Result<Measured> {
         let role = takeover.role.clone();
         // Beside the role's own run, which must not be taken for one of a drill.
         let folder = locked(&self.args.report.join(DRILLS), &role)?;
@@ -144,8 +203,11 @@ impl<'a> Measuring<'a> {
             report.golden = Some(found);
             tell_rest(&finished)?;
         }
-        print::files(&report, &folder)?;
-        Ok(Some(report))
+        let written = self.write_down(&report, None, &folder);
+        Ok(Measured {
+            report: Some(report),
+            written,
+        })
     }
 
     async fn measured(
@@ -166,7 +228,7 @@ impl<'a> Measuring<'a> {
                 plan,
                 settings: self.settings,
                 folder,
-                is_resumed: args.resume,
+                is_resumed: args.resume && self.was_begun(folder),
                 http_validators: Some(self.http_validators()),
                 commands: args.allow_commands.then(command_limits),
                 begun: now()?,
@@ -212,6 +274,12 @@ impl<'a> Measuring<'a> {
         Ok(Some(report))
     }
 
+    /// Whether there is a run to go on with. Of all roles those that the run did not come to
+    /// begin; one that is named has to be there.
+    fn was_begun(&self, folder: &LockedFolder) -> bool {
+        self.args.role.is_some() || folder.folder().manifest().exists()
+    }
+
     /// What the roles before have left of the budget, where there is one.
     fn budget_usd(&self) -> Option<f64> {
         let all = self.args.budget_usd;
@@ -248,7 +316,15 @@ impl<'a> Measuring<'a> {
             )?;
             return Ok(());
         };
-        let written = write_roster(path, role, &found)?;
+        let written = match write_roster(path, role, &found) {
+            Ok(written) => written,
+            // The role's own check says so already.
+            Err(error @ RosterFileError::SameProvider { .. }) => {
+                writeln!(stderr(), "{error}")?;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
         let path = path.display();
         for (model, left) in &written.left {
             writeln!(stderr(), "{path}: `{model}` is out: {}", words(*left))?;
