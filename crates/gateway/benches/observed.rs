@@ -282,11 +282,10 @@ impl Variant {
                 std::hint::black_box(answer.await.expect("one of the two answers"));
             }
         });
-        let took = began.elapsed();
+        let took = worked(ClockId::ThreadCPUTime).saturating_sub(own);
         self.heard.settle();
-        self.waited
-            .push(took.as_secs_f64() * 1e6 / f64::from(CALLS));
-        self.worked += worked().saturating_sub(before);
+        self.took.push(took.as_secs_f64() * 1e6 / f64::from(CALLS));
+        self.worked += worked(ClockId::ProcessCPUTime).saturating_sub(all);
     }
 
     fn median(&self) -> f64 {
