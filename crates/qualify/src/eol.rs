@@ -191,7 +191,11 @@ impl ModelLife {
 
     /// Who is concerned, and what is to be done.
     fn way_out(&self) -> String {
-        let users = format!("used by {}", self.agents_using.join(", "));
+        let users = if self.is_used() {
+            format!("used by {}", self.agents_using.join(", "))
+        } else {
+            "no role uses it".to_owned()
+        };
         let replacement = match &self.replacement {
             None => "no replacement is named".to_owned(),
             Some((model, None)) => {
@@ -249,32 +253,16 @@ impl ModelLife {
                 format!("`{id}`: its provider says nothing of it: {why}"),
             )),
             ProviderWord::Gone => {
-                let severity = if self.is_used() {
-                    Severity::Error
-                } else {
-                    Severity::Warning
-                };
                 let text = format!(
                     "`{id}` is gone: its provider serves it no more; {}",
                     self.way_out()
                 );
-                Some((severity, text))
+                Some((self.severity_of_end(), text))
             }
             ProviderWord::Served {
                 last_day: Some(day),
                 ..
-            } if Some(*day) != self.eol_date => {
-                let says = match self.eol_date {
-                    Some(own) => format!("the model registry says {own}"),
-                    None => "the model registry has no eol_date".to_owned(),
-                };
-                let left = (*day - today).get_days();
-                let text = format!(
-                    "`{id}`: its provider says that it ends on {day} (in {left} days), and {says}; {}",
-                    self.way_out()
-                );
-                Some((Severity::Warning, text))
-            }
+            } => self.hear_day(*day, today),
             ProviderWord::Served {
                 last_day: None,
                 is_deprecated: true,
@@ -289,6 +277,49 @@ impl ModelLife {
         };
         self.findings.extend(finding);
         self.provider = Some(word);
+    }
+
+    /// A used model that is at its end is an error, any other one is to be looked at.
+    fn severity_of_end(&self) -> Severity {
+        if self.is_used() {
+            Severity::Error
+        } else {
+            Severity::Warning
+        }
+    }
+
+    /// What its provider calls its last day, where the registry does not say the same.
+    fn hear_day(&self, day: Date, today: Date) -> Option<(Severity, String)> {
+        let left = (day - today).get_days();
+        let is_over = left < 0;
+        // The registry's own day is told already, unless it is only the earliest.
+        let is_told = !is_over || self.state == EolState::Past;
+        let says = match self.eol_date {
+            Some(own) if own == day && is_told => return None,
+            Some(own) if own == day => "the model registry calls that the earliest".to_owned(),
+            Some(own) => format!("the model registry says {own}"),
+            None => "the model registry has no eol_date".to_owned(),
+        };
+        let (severity, what) = match left {
+            ..0 => (
+                self.severity_of_end(),
+                format!(
+                    "that its last day was {day} ({} days ago), and serves it still",
+                    -left
+                ),
+            ),
+            0 => (Severity::Warning, format!("that it ends today, {day}")),
+            _ => (
+                Severity::Warning,
+                format!("that it ends on {day} (in {left} days)"),
+            ),
+        };
+        let text = format!(
+            "`{}`: its provider says {what}; {says}; {}",
+            self.model,
+            self.way_out()
+        );
+        Some((severity, text))
     }
 
     /// The model's part of [`EolReport::to_json`].

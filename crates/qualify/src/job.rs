@@ -122,7 +122,8 @@ impl Job<'_> {
         let (journal, golden) = (run.folder.folder().journal(), run.plan.golden.clone());
         let (items, options) = (run.plan.items, run.plan.options.clone());
         let (primary, candidates) = (run.plan.primary.clone(), run.plan.candidates.clone());
-        let mut tally = Tally::new(primary, candidates, golden.count());
+        let questions = run.plan.questions();
+        let mut tally = Tally::new(primary.clone(), candidates, golden.count());
         let mut on = |outcome: &Outcome| {
             let is_ours = tally.record(outcome);
             debug_assert_eq!(is_ours, Ok(()), "a run asks what its plan says");
@@ -130,14 +131,20 @@ impl Job<'_> {
         let ended = Box::pin(run.run(progress, &mut on, stop)).await?;
         let mut worst = tally.worst_items(WORST);
         read_journal(&journal, |outcome| {
-            // What has none is asked again, and then answered again.
-            if outcome.kind.score().is_some() {
+            // What has none is asked again, and then answered again; so is the primary
+            // where it could not be asked.
+            let is_asked_again = outcome.kind.is_of_the_way() && outcome.candidate == primary;
+            if outcome.kind.score().is_some() && !is_asked_again {
                 worst.record(&outcome);
             }
         })?;
         describe(&golden, &mut worst)?;
         let resampling = Resampling::new(options.seed);
-        let measures = tally.measures(&resampling);
+        let mut measures = tally.measures(&resampling);
+        for measures in &mut measures {
+            measures.questions = questions;
+            measures.halted = ended.halted.get(&measures.candidate).copied();
+        }
         let verdict = RoleVerdict::of(measures, facts, &limits, &policy.ranking);
         Ok(Finished {
             role,

@@ -40,7 +40,7 @@ pub use roster_file::{
 };
 pub use run::{
     Bars, Ended, Halt, HttpValidators, Lines, Load, LockedFolder, Manifest, OPEN_AT_MOST, Plan,
-    Progress, Run, RunError, RunFolder, RunOptions, Seen, Silent, Stop,
+    Progress, Run, RunError, RunFolder, RunOptions, Seen, Silent, SoFar, Stop,
 };
 pub use scorers::{
     CommandLimits, Judge, JudgeError, ScoreDetail, Scored, Scorer, ScoringContext, ScoringError,

@@ -1,6 +1,7 @@
 //! What all questions together say of a candidate.
 
 use crate::LatencyKind;
+use crate::run::Halt;
 use crate::statistics::RatioOutlook;
 use evenkeel_core::{Class, ModelId, Usage};
 use std::collections::BTreeMap;
@@ -40,8 +41,24 @@ pub struct CandidateMeasures {
     /// Items with a score from both this candidate and the primary: what the ratio
     /// is over. The primary's own are its `items`.
     pub paired: usize,
+    /// Questions there were to put to it, repeats counted.
+    pub questions: usize,
+    /// Questions with a score, repeats counted.
+    pub scored: usize,
     /// Questions nothing was learnt from, repeats counted.
     pub unmeasured: usize,
+    /// Of the primary, questions that it could not be asked
+    /// ([`OutcomeKind::is_of_the_way`](crate::OutcomeKind::is_of_the_way)), repeats
+    /// counted: they have no score. Of any other 0.
+    pub unreached: usize,
+    /// Questions that it declined, repeats counted.
+    pub refused: usize,
+    /// Why it was not asked further; none where it was asked to the end.
+    pub halted: Option<Halt>,
+    /// Answers that models judged, repeats counted.
+    pub judged: usize,
+    /// Of those the ones of which both judgements of every judge agree.
+    pub judges_agree: usize,
     /// Answers that no scorer could score, repeats counted.
     pub unscored: usize,
     /// Mean score, 0..1; none without a scored item.
@@ -59,7 +76,7 @@ pub struct CandidateMeasures {
     pub checked: usize,
     /// Latency under the stated load, of answered questions.
     pub latency: LatencyMeasures,
-    /// Share of questions that ended in an error, 0..1.
+    /// Share of questions that ended in an error, 0..1, with or without a score.
     pub error_share: f64,
     /// How many of them, by class.
     pub errors: BTreeMap<Class, usize>,

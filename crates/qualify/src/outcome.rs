@@ -31,6 +31,8 @@ pub struct Outcome {
     pub usage: Option<Usage>,
     /// US dollars, where the model's prices are known.
     pub cost_usd: Option<f64>,
+    /// Whether both judgements of every judge agree; none where nobody judged.
+    pub judges_agree: Option<bool>,
     /// The model that says it answered, where it says so.
     pub snapshot: Option<Arc<str>>,
     /// Its `system_fingerprint`, where it says so.
@@ -64,6 +66,31 @@ impl OutcomeKind {
             Self::Answered(score) => Some(score),
             Self::Refused | Self::Failed(_) => Some(0.0),
             Self::Unscored | Self::Unmeasured(_) => None,
+        }
+    }
+
+    /// Whether it failed because the model could not be asked, which says nothing of what
+    /// it is worth when it can. A candidate has to answer for that too; of the primary,
+    /// which the others are measured against, nothing was learnt then.
+    pub const fn is_of_the_way(self) -> bool {
+        let Self::Failed(class) = self else {
+            return false;
+        };
+        match class {
+            Class::Transient
+            | Class::Overloaded
+            | Class::Unreachable
+            | Class::Timeout
+            | Class::Auth
+            | Class::ModelGone
+            | Class::BadRequest => true,
+            Class::RateLimited
+            | Class::QuotaExhausted
+            | Class::ContextWindow
+            | Class::ContentFilter
+            | Class::Malformed
+            | Class::Semantic
+            | Class::Cancelled => false,
         }
     }
 }

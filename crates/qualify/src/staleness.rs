@@ -43,6 +43,11 @@ pub enum Change {
         /// `requalify_after_days`.
         most: u32,
     },
+    /// The day of the measurement is still to come: its age cannot be judged.
+    Future {
+        /// The day of the measurement.
+        qualified_at: Date,
+    },
     /// The provider serves another build.
     Snapshot {
         /// What was measured.
@@ -76,7 +81,7 @@ impl Change {
             Self::Prompt => "prompt",
             Self::Tools => "tools",
             Self::Dataset => "dataset",
-            Self::Age { .. } => "age",
+            Self::Age { .. } | Self::Future { .. } => "age",
             Self::Snapshot { .. } => "snapshot",
         }
     }
@@ -97,6 +102,10 @@ impl fmt::Display for Change {
             } => write!(
                 f,
                 "it was measured on {qualified_at}, {days} days ago; requalify_after_days = {most}"
+            ),
+            Self::Future { qualified_at } => write!(
+                f,
+                "it was measured on {qualified_at}, which is still to come"
             ),
             Self::Snapshot {
                 measured,
@@ -128,15 +137,18 @@ impl fmt::Display for Stale {
     }
 }
 
-/// A fallback of which no file says what its score was measured on.
+/// A rung of which no file says what its score was measured on, or when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unverified {
     /// The role.
     pub role: String,
-    /// Its place in the roster, from 1.
+    /// Its place in the roster, 0 = primary.
     pub rung: usize,
     /// The model.
     pub model: ModelId,
+    /// Whether it is only the day (`qualified_at`) that is not said: nobody can tell how
+    /// old its score is.
+    pub is_undated: bool,
     /// Whether it has a score at all.
     pub has_score: bool,
     /// Whether its role lets pass what was never measured (`allow_unqualified`).
@@ -146,14 +158,16 @@ pub struct Unverified {
 impl Unverified {
     /// Whether it was never measured, in a role that asks for it.
     pub const fn is_missing(&self) -> bool {
-        !self.has_score && !self.is_allowed
+        !self.has_score && !self.is_allowed && !self.is_undated
     }
 }
 
 impl fmt::Display for Unverified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { role, model, .. } = self;
-        let what = if self.has_score {
+        let what = if self.is_undated {
+            "is unverified: the roster does not say when its score was measured (qualified_at)"
+        } else if self.has_score {
             "is unverified: the roster does not say what its score was measured on"
         } else if self.is_allowed {
             "was never measured, which the role allows (allow_unqualified)"
@@ -189,7 +203,7 @@ pub struct Staleness {
     pub stale: Vec<Stale>,
     /// Datasets that could not be read.
     pub unreadable: Vec<UnreadableDataset>,
-    /// Fallbacks of which nobody can tell, in the order of roles and ranks.
+    /// Rungs of which nobody can tell, in the order of roles and ranks.
     pub unverified: Vec<Unverified>,
 }
 
@@ -210,8 +224,8 @@ impl Staleness {
     /// Compares the roster with prompts, the age of each measurement as of `today`, and
     /// what is known of the builds that providers serve. Reads no file.
     ///
-    /// Rungs whose measurement is not told (`hashes`) are not stale but unverified, and
-    /// said to be so when the configuration is read.
+    /// Fallbacks whose measurement is not told (`hashes`) are not stale but unverified, and
+    /// said to be so when the configuration is read. So are rungs whose day is not told.
     pub fn of(settings: &Settings, today: Date) -> Self {
         Self::of_roles(settings, today, &|_| true)
     }
@@ -315,14 +329,22 @@ fn for_each_measured<'c>(settings: &'c Settings, mut each: impl FnMut(Place<'c>,
     }
 }
 
-/// Of the primary nothing has to be known: it is what the others are measured against.
+/// Of the primary nothing has to be known, it is what the others are measured against; but
+/// what is said of it has to have a day.
 fn unverified(role: &RoleConfig) -> impl Iterator<Item = Unverified> {
-    let fallbacks = role.rungs.iter().enumerate().skip(1);
-    let unknown = fallbacks.filter(|(_, rung)| rung.measured.hashes.is_none());
-    unknown.map(|(index, rung)| Unverified {
+    let is_undated = |rung: &RungConfig| {
+        let measured = &rung.measured;
+        measured.hashes.is_some() && measured.qualified_at.is_none()
+    };
+    let rungs = role.rungs.iter().enumerate();
+    let unknown = rungs.filter(move |(index, rung)| {
+        (*index > 0 && rung.measured.hashes.is_none()) || is_undated(rung)
+    });
+    unknown.map(move |(index, rung)| Unverified {
         role: role.name.clone(),
         rung: index,
         model: rung.model.clone(),
+        is_undated: is_undated(rung),
         has_score: rung.quality_score.is_some(),
         is_allowed: role.policy.allow_unqualified,
     })
@@ -364,6 +386,9 @@ impl<'c> Place<'c> {
         let qualified_at = self.rung.measured.qualified_at?;
         let most = self.role.policy.requalify_after_days;
         let days = (today - qualified_at).get_days();
+        if days < 0 {
+            return Some(self.stale(Change::Future { qualified_at }));
+        }
         let is_old = u32::try_from(days).is_ok_and(|days| days > most);
         is_old.then(|| {
             self.stale(Change::Age {

@@ -2,12 +2,15 @@
 
 use super::eol::{self, EolArgs};
 use evenkeel::roster::{CandidatesByRole, Severity};
-use evenkeel::{Problem, Problems, Settings, SettingsError, report};
+use evenkeel::{Problem, Settings, SettingsError, report};
 use evenkeel_qualify::Staleness;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The files cannot be read.
+const UNREADABLE: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -27,17 +30,17 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     };
     let settings = match loaded {
         Ok(settings) => settings,
-        Err(SettingsError::Problems(problems)) => return refuse(args, &problems),
-        Err(error) => return Err(error.into()),
+        Err(error) => return refuse(args, &error),
     };
     if args.eol.eol {
         return super::runtime()?.block_on(eol::run(&args.eol, &settings));
     }
     let stale = out_of_date(&settings, &args.path);
-    let code = if stale.is_empty() {
-        ExitCode::SUCCESS
-    } else {
+    let is_error = |problem: &Problem| problem.severity == Severity::Error;
+    let code = if stale.iter().any(is_error) {
         ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     };
     let mut problems = settings.warnings().to_vec();
     problems.extend(stale);
@@ -45,17 +48,31 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-fn refuse(args: &CheckArgs, problems: &Problems) -> anyhow::Result<ExitCode> {
+/// Says what is wrong with the files. That they cannot be read at all ends with 2, and for
+/// a list of what ends so does that they contradict themselves: 1 says there that a model
+/// is at its end.
+fn refuse(args: &CheckArgs, error: &SettingsError) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
+    let (problems, is_unreadable) = match error {
+        SettingsError::Problems(problems) => {
+            let all = problems.0.iter().map(ToString::to_string);
+            (all.map(Value::from).collect::<Vec<_>>(), false)
+        }
+        other => (vec![Value::from(other.to_string())], true),
+    };
     if args.eol.json {
-        let problems = problems.0.iter().map(ToString::to_string);
-        let problems: Vec<Value> = problems.map(Value::from).collect();
         let told = json!({ "status": "error", "problems": problems });
         writeln!(out, "{told:#}")?;
-    } else {
+    } else if let SettingsError::Problems(problems) = error {
         writeln!(out, "{}", report(&problems.0))?;
+    } else {
+        writeln!(std::io::stderr(), "evenkeel check: {error}")?;
     }
-    Ok(ExitCode::FAILURE)
+    Ok(if is_unreadable || args.eol.eol {
+        ExitCode::from(UNREADABLE)
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Scores that may not hold any more: the configuration can be served, and should be
@@ -64,13 +81,19 @@ pub(super) fn out_of_date(settings: &Settings, path: &Path) -> Vec<Problem> {
     let found = Staleness::with_datasets(settings, settings.as_of());
     let stale = found.stale.iter().map(ToString::to_string);
     let unreadable = found.unreadable.iter().map(ToString::to_string);
-    let problem = |message| Problem {
+    let errors = stale
+        .chain(unreadable)
+        .map(|message| (message, Severity::Error));
+    // Of the others it is said when the files are read.
+    let undated = found.unverified.iter().filter(|one| one.is_undated);
+    let undated = undated.map(|one| (one.to_string(), Severity::Warning));
+    let problem = |(message, severity)| Problem {
         file: path.display().to_string(),
         line: 0,
         key: String::new(),
         message,
         suggestion: None,
-        severity: Severity::Error,
+        severity,
     };
-    stale.chain(unreadable).map(problem).collect()
+    errors.chain(undated).map(problem).collect()
 }

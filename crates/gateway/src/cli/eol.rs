@@ -19,7 +19,7 @@ use std::time::{Duration, UNIX_EPOCH};
 )]
 pub(crate) struct EolArgs {
     /// Says which models end their life, for a daily job; ends with 1 where one that is
-    /// used is past its last day.
+    /// used is past its last day, with 2 where the configuration cannot be read or used.
     #[arg(long)]
     pub(crate) eol: bool,
     /// Asks the providers too what they say of their models, and compares.

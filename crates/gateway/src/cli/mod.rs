@@ -1,4 +1,5 @@
-//! The command line. Usage errors end with 2, everything else that fails with 1.
+//! The command line. Usage errors and files that cannot be read by who checks them end with 2,
+//! everything else that fails with 1.
 
 mod audit;
 mod check;
@@ -31,7 +32,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Serves the OpenAI API in front of the configured models.
     Serve(serve::ServeArgs),
-    /// Says what is wrong with a configuration; ends with 1 if it cannot be used.
+    /// Says what is wrong with a configuration; ends with 1 if it cannot be used, with 2 if it
+    /// cannot be read.
     Check(check::CheckArgs),
     /// Says which model a request of a role would go to, and why no other.
     Explain(explain::ExplainArgs),

@@ -156,6 +156,45 @@ fn of_roles_and_models() -> Vec<EventKind> {
     ]
 }
 
+/// What becomes of one attempt.
+fn of_attempts() -> Vec<EventKind> {
+    let role: Arc<str> = "planner".into();
+    vec![
+        EventKind::AttemptStarted {
+            role: role.clone(),
+            attempt: 0,
+            rung: 0,
+            model: id("a/m"),
+            kind: AttemptKind::First,
+            after: None,
+            server: Arc::new(Server::named("a")),
+            streams: false,
+            asked: Asked::default(),
+            breaker: "closed",
+            content: None,
+        },
+        EventKind::AttemptEnded {
+            role,
+            attempt: 0,
+            rung: 0,
+            model: id("a/m"),
+            server: Arc::new(Server::named("a")),
+            streams: false,
+            duration: s(1),
+            first_token: Some(s(1)),
+            usage: Some(Usage::default()),
+            usage_estimated: false,
+            cost: Some(cost()),
+            outcome: "error",
+            class: Some(Class::Overloaded),
+            status: Some(503),
+            reported: Reported::default(),
+            kept: false,
+            content: None,
+        },
+    ]
+}
+
 /// What happens to calls, beyond the contract.
 fn of_calls() -> Vec<EventKind> {
     let role: Arc<str> = "planner".into();
@@ -185,38 +224,6 @@ fn of_calls() -> Vec<EventKind> {
             streams: false,
             policy: None,
             trace: None,
-        },
-        EventKind::AttemptStarted {
-            role: role.clone(),
-            attempt: 0,
-            rung: 0,
-            model: id("a/m"),
-            kind: AttemptKind::First,
-            after: None,
-            server: Arc::new(Server::named("a")),
-            streams: false,
-            asked: Asked::default(),
-            breaker: "closed",
-            content: None,
-        },
-        EventKind::AttemptEnded {
-            role: role.clone(),
-            attempt: 0,
-            rung: 0,
-            model: id("a/m"),
-            server: Arc::new(Server::named("a")),
-            streams: false,
-            duration: s(1),
-            first_token: Some(s(1)),
-            usage: Some(Usage::default()),
-            usage_estimated: false,
-            cost: Some(cost()),
-            outcome: "error",
-            class: Some(Class::Overloaded),
-            status: Some(503),
-            reported: Reported::default(),
-            kept: false,
-            content: None,
         },
         EventKind::HedgeStarted {
             role: role.clone(),
@@ -351,7 +358,12 @@ fn named() -> BTreeSet<&'static str> {
 #[test]
 fn no_line_has_a_key_twice() {
     let mut seen = BTreeSet::new();
-    let all = [of_the_contract(), of_roles_and_models(), of_calls()];
+    let all = [
+        of_the_contract(),
+        of_roles_and_models(),
+        of_attempts(),
+        of_calls(),
+    ];
     for kind in all.into_iter().flatten() {
         let members = members(&kind);
         let mut keys: Vec<&str> = members.iter().map(|(key, _)| key.as_str()).collect();

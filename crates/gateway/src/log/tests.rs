@@ -76,8 +76,8 @@ pub(super) fn written(
 }
 
 /// The one line of an event, at `info`.
-fn line(kind: EventKind, call: Option<CallId>) -> Value {
-    serde_json::from_str(&written(&kind, call, tracing::Level::INFO, 1)).unwrap()
+fn line(kind: &EventKind, call: Option<CallId>) -> Value {
+    serde_json::from_str(&written(kind, call, tracing::Level::INFO, 1)).unwrap()
 }
 
 pub(super) fn id(text: &str) -> ModelId {
@@ -255,7 +255,7 @@ fn every_event_of_the_contract_is_a_line_with_its_attributes_and_the_trace() {
         (rejected(), call, "quality_rejected", "INFO", refused),
         (exhausted(), call, "roster_exhausted", "WARN", left),
     ] {
-        let told = line(kind, call);
+        let told = line(&kind, call);
         assert_eq!(told["event"], name);
         assert_eq!(told["level"], level, "{told}");
         assert!(told["target"].is_string(), "{told}");
@@ -275,22 +275,22 @@ fn every_event_of_the_contract_is_a_line_with_its_attributes_and_the_trace() {
 
 #[test]
 fn words_of_reasons_and_percentiles_are_the_contracts() {
-    assert_eq!(line(fallback(), None)["reason"], "cooldown");
-    let told = line(exhausted(), None);
+    assert_eq!(line(&fallback(), None)["reason"], "cooldown");
+    let told = line(&exhausted(), None);
     assert_eq!(told["exhausted.tried"], "a/m");
     assert_eq!(told["exhausted.refused"], "b/m:cooldown");
     for (detector, percentile) in [("p95", "p95"), ("p99", "p99"), ("spike", "p95")] {
         assert_eq!(
-            line(breach(detector), None)["breach.percentile"],
+            line(&breach(detector), None)["breach.percentile"],
             percentile
         );
     }
     // Without a sample the percentiles are 0, and it is said that there is none.
-    let told = line(hedge(), None);
+    let told = line(&hedge(), None);
     assert_eq!(
         (&told["latency.p95_ms"], &told["latency.samples"]),
         (&0.0.into(), &0.into())
     );
     assert_eq!(told["substitution.scope"], "request");
-    assert_eq!(line(substitution(), None)["latency.p95_ms"], 6_200.5);
+    assert_eq!(line(&substitution(), None)["latency.p95_ms"], 6_200.5);
 }

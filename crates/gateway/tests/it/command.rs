@@ -93,7 +93,7 @@ async fn check_is_content_with_warnings() {
 #[tokio::test]
 async fn what_cannot_be_read_is_named() {
     let output = run(&["check", "/nowhere/at/all"]).await;
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("/nowhere/at/all"), "{said}");
     let folder = tempfile::tempdir().unwrap();

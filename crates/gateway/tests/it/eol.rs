@@ -92,6 +92,32 @@ async fn a_daily_job_ends_with_one_only_where_a_used_model_is_past_its_end() {
     }
 }
 
+/// An alarm must not take a folder that is not there for a model that is gone, or for
+/// nothing to say.
+#[tokio::test]
+async fn what_cannot_be_read_ends_with_two_and_is_json_too() {
+    let empty = tempfile::tempdir().unwrap();
+    let wrong = folder(&MAIN.replace("primary", "primry"), &ending(30));
+    let gone = tempfile::tempdir().unwrap();
+    fs::remove_dir(gone.path()).unwrap();
+    for (which, words) in [
+        (&empty, "holds no configuration"),
+        (&gone, "cannot read"),
+        (&wrong, "primary is missing"),
+    ] {
+        let output = check(which, &["--eol", "--json"]).await;
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["status"], "error");
+        let problem = told["problems"][0].as_str().unwrap();
+        assert!(problem.contains(words), "{problem}");
+    }
+    let output = check(&empty, &["--eol"]).await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("holds no configuration"), "{why}");
+}
+
 #[tokio::test]
 async fn a_webhook_is_told_where_there_is_something_to_look_at() {
     let hook = Hook::start(Manner::Takes).await;

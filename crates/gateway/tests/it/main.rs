@@ -27,6 +27,7 @@ mod passes;
 mod qualify;
 mod qualify_check;
 mod qualify_drill;
+mod qualify_gate;
 mod qualify_graded;
 mod qualify_roles;
 mod qualify_shadow;

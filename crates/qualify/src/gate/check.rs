@@ -50,6 +50,10 @@ impl Verdict {
 pub enum CheckName {
     /// Quality relative to the primary's; of the primary, that it has some.
     Quality,
+    /// Share of the questions that were measured.
+    Coverage,
+    /// Of the primary: that it answers what the others are measured on.
+    Yardstick,
     /// The same over the items of one tag.
     TagQuality(String),
     /// Median latency against the role's threshold.
@@ -73,6 +77,8 @@ impl fmt::Display for CheckName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Quality => "quality",
+            Self::Coverage => "coverage",
+            Self::Yardstick => "yardstick",
             Self::TagQuality(tag) => return write!(f, "quality[{tag}]"),
             Self::Latency => "latency",
             Self::SchemaCompliance => "schema_compliance",

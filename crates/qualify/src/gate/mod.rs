@@ -7,6 +7,7 @@
 
 mod check;
 mod limits;
+mod measured;
 mod model;
 mod settle;
 
@@ -37,11 +38,21 @@ impl Judged {
     pub fn verdict(&self) -> Verdict {
         Check::gravest(&self.checks)
     }
+
+    /// Of a primary: whether others can be measured against it. It may be past its own
+    /// last day: what takes its place is measured then too.
+    pub fn is_measure(&self) -> bool {
+        let mut checks = self.checks.iter();
+        checks.all(|check| check.name == CheckName::EndOfLife || check.verdict.is_pass())
+    }
 }
 
 /// Judges the primary: whether there is something to compare with.
 pub fn judge_primary(measures: CandidateMeasures, facts: ModelFacts) -> Judged {
-    let checks = vec![primary_quality(&measures), model::end_of_life(&facts)];
+    let mut checks = vec![primary_quality(&measures)];
+    checks.extend(measured::coverage(&measures, true));
+    checks.extend(measured::yardstick(&measures));
+    checks.push(model::end_of_life(&facts));
     Judged {
         measures,
         facts,
@@ -57,8 +68,11 @@ pub fn judge(
     primary: &Judged,
     limits: &GateLimits,
 ) -> Judged {
-    let mut checks = vec![quality(&measures, primary, limits)];
-    checks.extend(tag_checks(&measures, limits));
+    let why_none = measured::why_none(&primary.checks);
+    let why_none = why_none.as_deref();
+    let mut checks = vec![quality(&measures, primary, limits, why_none)];
+    checks.extend(tag_checks(&measures, limits, why_none));
+    checks.extend(measured::coverage(&measures, false));
     checks.push(latency(&measures, limits));
     checks.extend(compliance(&measures, limits));
     checks.push(model::context_window(&facts, &primary.facts, limits));
@@ -91,8 +105,17 @@ fn primary_quality(measures: &CandidateMeasures) -> Check {
     }
 }
 
-fn quality(measures: &CandidateMeasures, primary: &Judged, limits: &GateLimits) -> Check {
+/// `why_none`: why nothing can be measured against the primary, where that is so.
+fn quality(
+    measures: &CandidateMeasures,
+    primary: &Judged,
+    limits: &GateLimits,
+    why_none: Option<&str>,
+) -> Check {
     let check = Check::new(CheckName::Quality, Unit::Ratio).with_limit(limits.quality);
+    if let Some(why) = why_none {
+        return check.not_enough(why);
+    }
     let Some(ratio) = measures.ratio else {
         let is_zero = primary.measures.quality.is_some_and(|q| q.estimate <= 0.0);
         return check.not_enough(if is_zero {
@@ -107,9 +130,16 @@ fn quality(measures: &CandidateMeasures, primary: &Judged, limits: &GateLimits) 
 
 /// A check for each tag that has a limit; items of a tag that nobody has are not
 /// enough data, since the limit would be met by leaving them out.
-fn tag_checks(measures: &CandidateMeasures, limits: &GateLimits) -> Vec<Check> {
+fn tag_checks(
+    measures: &CandidateMeasures,
+    limits: &GateLimits,
+    why_none: Option<&str>,
+) -> Vec<Check> {
     let judge = |(tag, limit): (&String, &f64)| {
         let check = Check::new(CheckName::TagQuality(tag.clone()), Unit::Ratio).with_limit(*limit);
+        if let Some(why) = why_none {
+            return check.not_enough(why);
+        }
         let found = measures.tags.get(tag);
         match found.and_then(|found| Some((found, found.ratio?))) {
             Some((found, ratio)) => {

@@ -121,6 +121,18 @@ pub(super) fn notes(report: &GoldenReport) -> Vec<String> {
                 measures.candidate, measures.unmeasured
             ));
         }
+        if measures.unreached > 0 {
+            notes.push(format!(
+                "{}: {} questions could not be put to it, and their items are left out; --resume asks again",
+                measures.candidate, measures.unreached
+            ));
+        }
+        if measures.judged > 0 {
+            notes.push(format!(
+                "{}: both judgements agree on {} of {} answers that models judged",
+                measures.candidate, measures.judges_agree, measures.judged
+            ));
+        }
         if measures.unscored > 0 {
             notes.push(format!(
                 "{}: {} answers could not be scored: their judges or commands failed; --resume asks again",

@@ -2,7 +2,7 @@
 //! version, and new ones may come. `docs/QUALIFICATION.md` says what they are.
 
 use super::{GoldenReport, Report, shadows};
-use crate::run::Load;
+use crate::run::{Halt, Load};
 use crate::{
     Check, Interval, Judged, MoreItems, OutcomeKind, Quantiles, Rank, TagMeasures, WorstItem,
 };
@@ -102,8 +102,14 @@ fn model(judged: &Judged) -> Value {
         "rank": judged.rank.map(rank),
         "items": measures.items,
         "paired_items": measures.paired,
+        "questions": measures.questions,
+        "scored": measures.scored,
         "unmeasured": measures.unmeasured,
         "unscored": measures.unscored,
+        "unreached": measures.unreached,
+        "halted": measures.halted.map(halted),
+        "judged_answers": measures.judged,
+        "judges_agree": measures.judges_agree,
         "quality": measures.quality.map(interval),
         "ratio": measures.ratio.map(interval),
         "schema_compliance": measures.compliance.map(interval),
@@ -122,6 +128,19 @@ fn model(judged: &Judged) -> Value {
         "eol_date": judged.facts.eol_date.map(|day| day.to_string()),
         "checks": checks(&judged.checks),
         "tags": tags,
+    })
+}
+
+fn halted(halt: Halt) -> Value {
+    let (kind, in_a_row, class) = match halt {
+        Halt::Failing { in_a_row, class } => ("failing", in_a_row, class),
+        Halt::Limited { in_a_row, class } => ("limited", in_a_row, class),
+    };
+    json!({
+        "kind": kind,
+        "in_a_row": in_a_row,
+        "class": class.as_str(),
+        "words": halt.to_string(),
     })
 }
 

@@ -75,6 +75,25 @@ pub(crate) struct Asker {
     halted: CancellationToken,
 }
 
+/// What a reply is worth.
+#[derive(Debug, Clone, Copy)]
+struct Worth {
+    kind: OutcomeKind,
+    is_valid: Option<bool>,
+    judges_agree: Option<bool>,
+}
+
+impl Worth {
+    /// Of what has no form, and nobody judged.
+    const fn of(kind: OutcomeKind) -> Self {
+        Self {
+            kind,
+            is_valid: None,
+            judges_agree: None,
+        }
+    }
+}
+
 /// Ends of one kind, in a row.
 #[derive(Debug, Default)]
 struct Streak {
@@ -130,7 +149,7 @@ impl Asker {
     async fn begin_each(self: &Arc<Self>, under_way: &mut JoinSet<()>) -> Result<(), RunError> {
         let plan = &self.shared.plan;
         let load = plan.options.load;
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         let mut arrivals = Arrivals::of(load, plan.options.seed);
         let room = Arc::new(Semaphore::new(load.at_most().min(Semaphore::MAX_PERMITS)));
         for repeat in 0..plan.options.repeat {
@@ -157,10 +176,13 @@ impl Asker {
                     sleep_until(due).await;
                 }
                 let place = room.clone().acquire_owned().await;
-                let Some(cost) = self.shared.budget.ask() else {
+                let Some(cost) = self.shared.budget.ask(&self.respondent.model).await else {
                     self.shared.is_out_of_budget.store(true, Ordering::Relaxed);
                     return Ok(());
                 };
+                // The clock of an open loop stands still meanwhile.
+                begun += cost.waited;
+                let due = due.map(|due| due + cost.waited);
                 let this = self.clone();
                 under_way.spawn(async move {
                     let due = due.unwrap_or_else(Instant::now);
@@ -185,21 +207,18 @@ impl Asker {
         let reply = self.respondent.ask(&item.request, due, waits).await;
         let meter = Meter::of(&self.shared.judges);
         let judged = self.judged(&item, &reply, &meter).await;
-        let (kind, is_valid, unscored) = match judged {
-            Ok((kind, is_valid)) => (kind, is_valid, None),
-            Err(why) => (OutcomeKind::Unscored, None, Some(why.into())),
+        let (worth, unscored) = match judged {
+            Ok(worth) => (worth, None),
+            Err(why) => (Worth::of(OutcomeKind::Unscored), Some(why.into())),
         };
-        let judges_usd = meter.usd();
-        self.shared
-            .budget
-            .spend(judges_usd + reply.cost_usd.unwrap_or(0.0));
-        let outcome = outcome(model, item, repeat, &reply, kind, is_valid);
-        let halt = self.note(kind);
-        let ended = Heard::Ended(Box::new(Entry {
-            outcome,
-            judges_usd,
+        let entry = Entry {
+            outcome: outcome(model, item, repeat, &reply, worth),
+            judges_usd: meter.usd(),
             unscored,
-        }));
+        };
+        self.shared.budget.spend(model, entry.cost_usd());
+        let halt = self.note(worth.kind);
+        let ended = Heard::Ended(Box::new(entry));
         let _ = self.heard.send(ended).await;
         if let Some(halt) = halt {
             let _ = self.heard.send(Heard::Halted(model.clone(), halt)).await;
@@ -207,7 +226,7 @@ impl Asker {
         }
     }
 
-    /// What the reply is worth, and whether it is valid.
+    /// What the reply is worth.
     ///
     /// # Errors
     /// Why no scorer can tell.
@@ -216,15 +235,15 @@ impl Asker {
         item: &Item,
         reply: &Reply,
         meter: &Arc<Meter>,
-    ) -> Result<(OutcomeKind, Option<bool>), String> {
-        let invalid = has_form(&item.request).then_some(false);
+    ) -> Result<Worth, String> {
         match &reply.end {
-            End::Unmeasured(class) => Ok((OutcomeKind::Unmeasured(*class), None)),
-            End::Failed(Class::ContentFilter) => Ok((OutcomeKind::Refused, None)),
-            End::Failed(class @ (Class::Semantic | Class::Malformed)) => {
-                Ok((OutcomeKind::Failed(*class), invalid))
-            }
-            End::Failed(class) => Ok((OutcomeKind::Failed(*class), None)),
+            End::Unmeasured(class) => Ok(Worth::of(OutcomeKind::Unmeasured(*class))),
+            End::Failed(Class::ContentFilter) => Ok(Worth::of(OutcomeKind::Refused)),
+            End::Failed(class @ (Class::Semantic | Class::Malformed)) => Ok(Worth {
+                is_valid: has_form(&item.request).then_some(false),
+                ..Worth::of(OutcomeKind::Failed(*class))
+            }),
+            End::Failed(class) => Ok(Worth::of(OutcomeKind::Failed(*class))),
             End::Answered(answer) => {
                 let context = ScoringContext {
                     judge: Some(meter.clone()),
@@ -237,8 +256,11 @@ impl Asker {
                 } else {
                     OutcomeKind::Answered(scored.score)
                 };
-                let is_valid = scored.is_valid.map(|valid| valid && !reply.was_invalid);
-                Ok((kind, is_valid))
+                Ok(Worth {
+                    kind,
+                    is_valid: scored.is_valid.map(|valid| valid && !reply.was_invalid),
+                    judges_agree: scored.judges_agree(),
+                })
             }
         }
     }
@@ -254,7 +276,7 @@ impl Asker {
                     class,
                 })
             }
-            OutcomeKind::Failed(class) if is_of_the_way(class) => {
+            OutcomeKind::Failed(class) if kind.is_of_the_way() => {
                 streak.failed += 1;
                 (streak.failed == self.failures_in_a_row).then_some(Halt::Failing {
                     in_a_row: streak.failed,
@@ -269,40 +291,12 @@ impl Asker {
     }
 }
 
-/// Whether a failure says that the model cannot be asked at all, and not what it is
-/// worth when it is.
-const fn is_of_the_way(class: Class) -> bool {
-    match class {
-        Class::Transient
-        | Class::Overloaded
-        | Class::Unreachable
-        | Class::Timeout
-        | Class::Auth
-        | Class::ModelGone
-        | Class::BadRequest => true,
-        Class::RateLimited
-        | Class::QuotaExhausted
-        | Class::ContextWindow
-        | Class::ContentFilter
-        | Class::Malformed
-        | Class::Semantic
-        | Class::Cancelled => false,
-    }
-}
-
 /// Whether an answer to the request has a form that it can fail to have.
 fn has_form(request: &ChatRequest) -> bool {
     request.output != Output::Text || !request.tools.is_empty()
 }
 
-fn outcome(
-    model: &ModelId,
-    item: Item,
-    repeat: u32,
-    reply: &Reply,
-    kind: OutcomeKind,
-    is_valid: Option<bool>,
-) -> Outcome {
+fn outcome(model: &ModelId, item: Item, repeat: u32, reply: &Reply, worth: Worth) -> Outcome {
     let answer = match &reply.end {
         End::Answered(answer) => Some(&**answer),
         End::Failed(_) | End::Unmeasured(_) => None,
@@ -314,12 +308,13 @@ fn outcome(
         item: item.id,
         tags: item.tags,
         repeat,
-        kind,
-        is_valid,
+        kind: worth.kind,
+        is_valid: worth.is_valid,
         total: reply.total,
         first_token: reply.first_token,
         usage: reply.usage,
         cost_usd: reply.cost_usd,
+        judges_agree: worth.judges_agree,
         snapshot: answer.and_then(|answer| said(&answer.model)),
         fingerprint: answer.and_then(|answer| {
             let stated = answer.extra.fields.get("system_fingerprint")?;

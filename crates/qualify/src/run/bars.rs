@@ -43,17 +43,19 @@ fn style() -> ProgressStyle {
 }
 
 impl Progress for Bars {
-    fn begins(&mut self, candidate: &ModelId, total: usize, done: usize) {
+    fn begins(&mut self, candidate: &ModelId, total: usize, before: SoFar) {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let bar = self.all.add(ProgressBar::new(count(total)));
         bar.set_style(style());
         bar.set_prefix(candidate.to_string());
         // What was done before took none of this run's time.
-        bar.set_position(count(done));
+        bar.set_position(count(before.heard()));
         bar.reset_eta();
+        if before.heard() > 0 {
+            bar.set_message(before.to_string());
+        }
         bar.tick();
-        self.by_model
-            .insert(candidate.clone(), (bar, SoFar::default()));
+        self.by_model.insert(candidate.clone(), (bar, before));
     }
 
     fn heard(&mut self, outcome: &Outcome) {

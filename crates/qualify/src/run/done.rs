@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 /// Which questions have been asked already: a bit for each.
 #[derive(Debug)]
 pub(crate) struct Done {
+    primary: ModelId,
     by_model: BTreeMap<ModelId, Asked>,
     items: usize,
     repeat: usize,
@@ -16,7 +17,6 @@ pub(crate) struct Done {
 #[derive(Debug, Clone, Default)]
 struct Asked {
     bits: Vec<u64>,
-    count: usize,
 }
 
 impl Done {
@@ -24,6 +24,7 @@ impl Done {
     pub(crate) fn nothing(plan: &Plan) -> Self {
         let asked = |model: &ModelId| (model.clone(), Asked::default());
         Self {
+            primary: plan.primary.clone(),
             by_model: plan.models().map(asked).collect(),
             // By their places in the dataset, whoever's they are.
             items: plan.golden.count(),
@@ -32,7 +33,8 @@ impl Done {
     }
 
     /// Notes what an outcome says; false where the question was noted before. One
-    /// that nothing was learnt from, or that could not be scored, is to be asked again.
+    /// that nothing was learnt from, or that could not be scored, is to be asked again; so
+    /// is the primary where it could not be asked.
     ///
     /// # Errors
     /// Where it answers no question of the plan.
@@ -45,7 +47,8 @@ impl Done {
                 outcome.index, outcome.repeat, outcome.candidate
             ));
         };
-        if outcome.kind.score().is_none() {
+        let was_away = outcome.candidate == self.primary && outcome.kind.is_of_the_way();
+        if outcome.kind.score().is_none() || was_away {
             return Ok(false);
         }
         let (word, bit) = (place / 64, 1_u64 << (place % 64));
@@ -54,7 +57,6 @@ impl Done {
         }
         let is_new = asked.bits[word] & bit == 0;
         asked.bits[word] |= bit;
-        asked.count += usize::from(is_new);
         Ok(is_new)
     }
 
@@ -66,11 +68,6 @@ impl Done {
         };
         let word = asked.bits.get(place / 64).copied().unwrap_or_default();
         word & (1 << (place % 64)) != 0
-    }
-
-    /// Questions asked of the model.
-    pub(crate) fn count(&self, model: &ModelId) -> usize {
-        self.by_model.get(model).map_or(0, |asked| asked.count)
     }
 
     fn place(&self, index: usize, repeat: u32) -> Option<usize> {

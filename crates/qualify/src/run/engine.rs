@@ -10,6 +10,7 @@ use super::manifest::Manifest;
 use super::plan::Plan;
 use super::progress::{Halt, Progress};
 use super::respondent::{HttpValidators, Respondent, Way};
+use super::score::SoFar;
 use crate::outcome::Outcome;
 use crate::scorers::CommandLimits;
 use evenkeel::Settings;
@@ -142,16 +143,21 @@ impl Run<'_> {
         on: &mut (dyn FnMut(&Outcome) + Send),
         stop: CancellationToken,
     ) -> Result<Ended, RunError> {
+        let mut before: BTreeMap<ModelId, SoFar> = BTreeMap::new();
         let opened = self.folder.open(
             &self.plan,
             self.settings,
             self.begun,
             self.is_resumed,
-            &mut |outcome| on(outcome),
+            &mut |outcome| {
+                let so_far = before.entry(outcome.candidate.clone()).or_default();
+                so_far.add(outcome);
+                on(outcome);
+            },
         )?;
         for respondent in &respondents {
-            let (model, total) = (&respondent.model, self.plan.questions());
-            progress.begins(model, total, opened.done.count(model));
+            let before = before.get(&respondent.model).copied().unwrap_or_default();
+            progress.begins(&respondent.model, self.plan.questions(), before);
         }
         let shared = Shared {
             plan: self.plan,

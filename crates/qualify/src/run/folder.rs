@@ -6,7 +6,7 @@ use super::done::Done;
 use super::journal::Journal;
 use super::manifest::Manifest;
 use super::plan::Plan;
-use crate::outcome::{Outcome, OutcomeKind};
+use crate::outcome::Outcome;
 use evenkeel::Settings;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -144,15 +144,12 @@ impl LockedFolder {
         let mut line = 0;
         let resumed = Journal::resume(&journal, |entry| {
             line += 1;
+            // Its answer has cost, also where it is asked for again, and so will the next.
+            budget.spend(&entry.outcome.candidate, entry.cost_usd());
             match done.note(&entry.outcome) {
                 Ok(true) => {
-                    budget.spend(entry.judges_usd + entry.outcome.cost_usd.unwrap_or(0.0));
                     manifest.note(&entry.outcome);
                     on(&entry.outcome);
-                }
-                // Its answer has cost, and so will the next.
-                Ok(false) if entry.outcome.kind == OutcomeKind::Unscored => {
-                    budget.spend(entry.judges_usd + entry.outcome.cost_usd.unwrap_or(0.0));
                 }
                 Ok(false) => {}
                 Err(what) => _ = wrong.get_or_insert((line, what)),

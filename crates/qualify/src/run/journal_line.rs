@@ -49,6 +49,8 @@ struct Line<'a> {
     cost_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "is_nothing")]
     judges_usd: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    judges_agree: Option<bool>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     model: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +85,14 @@ fn is_nothing(usd: &f64) -> bool {
 }
 
 impl Entry {
+    /// US dollars that the question has cost, judges included; none where that is not
+    /// known, since it failed.
+    pub(crate) fn cost_usd(&self) -> Option<f64> {
+        let own = self.outcome.cost_usd;
+        let judges = (self.judges_usd > 0.0).then_some(self.judges_usd);
+        own.map(|usd| usd + self.judges_usd).or(judges)
+    }
+
     /// Writes it at the end of `line`, with a line feed.
     pub(crate) fn write(&self, line: &mut Vec<u8>) {
         let outcome = &self.outcome;
@@ -109,6 +119,7 @@ impl Entry {
             usage: outcome.usage.map(Tokens::of),
             cost_usd: outcome.cost_usd,
             judges_usd: self.judges_usd,
+            judges_agree: outcome.judges_agree,
             model: borrowed(&outcome.snapshot).map(Cow::Owned),
             fingerprint: borrowed(&outcome.fingerprint).map(Cow::Owned),
             answer: borrowed(&outcome.answer).map(Cow::Owned),
@@ -142,6 +153,7 @@ impl Entry {
                 first_token: line.first_token_us.map(Duration::from_micros),
                 usage: line.usage.as_ref().map(Tokens::usage),
                 cost_usd: line.cost_usd,
+                judges_agree: line.judges_agree,
                 snapshot: text(line.model),
                 fingerprint: text(line.fingerprint),
                 answer: text(line.answer),
@@ -248,6 +260,7 @@ pub(crate) mod tests {
             (total, first_token) in (spans(), prop::option::of(spans())),
             usage in prop::option::of(usages()),
             (cost_usd, judges_usd) in (prop::option::of(0.0..9.0), 0.0..9.0),
+            judges_agree in any::<Option<bool>>(),
             (snapshot, fingerprint, answer, unscored) in (texts(), texts(), texts(), texts()),
         ) -> Entry {
             let outcome = Outcome {
@@ -262,6 +275,7 @@ pub(crate) mod tests {
                 first_token,
                 usage,
                 cost_usd,
+                judges_agree,
                 snapshot,
                 fingerprint,
                 answer,

@@ -22,7 +22,6 @@ pub struct Lines<W> {
 
 struct Line {
     total: usize,
-    done: usize,
     so_far: SoFar,
 }
 
@@ -48,12 +47,9 @@ impl<W: Write + Send> Lines<W> {
 
     fn say_all(&mut self) {
         for (candidate, line) in &self.by_model {
-            let Line {
-                total,
-                done,
-                so_far,
-            } = line;
-            if *done > 0 && done < total {
+            let Line { total, so_far } = line;
+            let done = so_far.heard();
+            if done > 0 && done < *total {
                 let _ = writeln!(self.to, "{candidate}: {done} of {total}, {so_far}");
             }
         }
@@ -61,14 +57,15 @@ impl<W: Write + Send> Lines<W> {
 }
 
 impl<W: Write + Send> Progress for Lines<W> {
-    fn begins(&mut self, candidate: &ModelId, total: usize, done: usize) {
+    fn begins(&mut self, candidate: &ModelId, total: usize, before: SoFar) {
+        let done = before.heard();
         if done > 0 {
-            self.say(candidate, format_args!("goes on at {done} of {total}"));
+            let goes_on = format_args!("goes on at {done} of {total}, {before}");
+            self.say(candidate, goes_on);
         }
         let line = Line {
             total,
-            done,
-            so_far: SoFar::default(),
+            so_far: before,
         };
         self.by_model.insert(candidate.clone(), line);
     }
@@ -76,7 +73,6 @@ impl<W: Write + Send> Progress for Lines<W> {
     fn heard(&mut self, outcome: &Outcome) {
         if let Some(line) = self.by_model.get_mut(&outcome.candidate) {
             line.so_far.add(outcome);
-            line.done += 1;
         }
         if self.last.elapsed() >= EVERY {
             self.last = Instant::now();
@@ -100,7 +96,8 @@ impl<W: Write + Send> Progress for Lines<W> {
         let Some(line) = self.by_model.get(candidate) else {
             return;
         };
-        let said = format!("{} of {}, {}", line.done, line.total, line.so_far);
+        let Line { total, so_far } = line;
+        let said = format!("{} of {total}, {so_far}", so_far.heard());
         self.say(candidate, format_args!("asked {said}"));
     }
 }
@@ -125,6 +122,7 @@ mod tests {
             first_token: None,
             usage: None,
             cost_usd: None,
+            judges_agree: None,
             snapshot: None,
             fingerprint: None,
             answer: None,
@@ -136,7 +134,11 @@ mod tests {
         let mut written = Vec::new();
         let mut lines = Lines::to(&mut written);
         let model = ModelId::new("a/b").unwrap();
-        lines.begins(&model, 200, 3);
+        let mut before = SoFar::default();
+        for _ in 0..3 {
+            before.add(&outcome(&model, OutcomeKind::Answered(1.0)));
+        }
+        lines.begins(&model, 200, before);
         for second in 0..25 {
             tokio::time::advance(Duration::from_secs(1)).await;
             let kind = match second % 5 {
@@ -157,12 +159,12 @@ mod tests {
         lines.halted(&model, halt);
         lines.ends(&model);
         let expected = "\
-a/b: goes on at 3 of 200
-a/b: 13 of 200, score 0.400, 2 failed
-a/b: 23 of 200, score 0.400, 4 failed
+a/b: goes on at 3 of 200, score 1.000
+a/b: 13 of 200, score 0.538, 2 failed
+a/b: 23 of 200, score 0.478, 4 failed
 a/b: waits 30.0 s for its rate limit
 a/b: 3 questions in a row were never taken (rate_limited): not asked further
-a/b: asked 29 of 200, score 0.400, 5 failed, 1 unmeasured
+a/b: asked 29 of 200, score 0.464, 5 failed, 1 unmeasured
 ";
         assert_eq!(String::from_utf8(written).unwrap(), expected);
     }

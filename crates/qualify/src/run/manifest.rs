@@ -1,18 +1,16 @@
 //! What a run was made of: whoever has it, and the files it names, can make it again.
 
 use super::RunError;
+use super::made_of::made_of;
 use super::plan::Plan;
-use crate::hashes::prompt_hash;
 use crate::outcome::Outcome;
 use evenkeel::Settings;
-use evenkeel_core::ModelId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
 
 /// The form of the manifest and of the journal beside it.
 const FORMAT: u32 = 1;
@@ -149,64 +147,6 @@ impl Manifest {
         });
         differing.collect()
     }
-}
-
-fn made_of(plan: &Plan, settings: &Settings) -> Map<String, Value> {
-    let options = &plan.options;
-    let mut made_of = Map::new();
-    let mut put = |key: &str, value: Value| {
-        made_of.insert(key.to_owned(), value);
-    };
-    put("evenkeel", json!(env!("CARGO_PKG_VERSION")));
-    put("role", json!(plan.role));
-    put("primary", json!(plan.primary.as_str()));
-    put("dataset_sha256", json!(plan.golden.sha256()));
-    put("items", json!(plan.items));
-    put("tools_sha256", json!(plan.golden.tools_hash()));
-    put("load", options.load.written());
-    put("streamed", json!(options.is_streamed));
-    put("repeat", json!(options.repeat));
-    put("seed", json!(options.seed));
-    put("patience_ms", json!(millis(options.patience)));
-    if let Some(role) = settings.config().roles.get(&plan.role) {
-        let clocks = role.policy.clocks;
-        for (key, clock) in [
-            ("connect_ms", clocks.connect),
-            ("first_token_ms", clocks.first_token),
-            ("stall_ms", clocks.stall),
-            ("deadline_ms", clocks.deadline),
-        ] {
-            put(key, json!(millis(clock)));
-        }
-        put("validators", json!(role.policy.validators.len()));
-        for model in plan.models() {
-            let prompt = prompt_hash(settings.prompts(), &plan.role, &role.policy, model);
-            put(
-                &format!("model {model}"),
-                described(settings, model, &prompt),
-            );
-        }
-    }
-    made_of
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What is known of a model that decides about its answers and their cost.
-fn described(settings: &Settings, model: &ModelId, prompt: &str) -> Value {
-    let config = settings.config();
-    let provider = config.providers.get(model.provider());
-    let entry = config.models.get(model);
-    json!({
-        "prompt_sha256": prompt,
-        "dialect": provider.map(|provider| provider.dialect.as_str()),
-        "server": provider.and_then(|provider| provider.server),
-        "input_usd_per_mtok": entry.and_then(|entry| entry.input_usd_per_mtok),
-        "output_usd_per_mtok": entry.and_then(|entry| entry.output_usd_per_mtok),
-        "max_concurrency": entry.map(|entry| entry.max_concurrency),
-    })
 }
 
 /// Puts `text` in the place of the file, so that a reader sees the old or the new one.

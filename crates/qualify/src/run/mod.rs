@@ -14,6 +14,7 @@ mod journal_line;
 mod judges;
 mod lines;
 mod load;
+mod made_of;
 mod manifest;
 mod pause;
 mod plan;
@@ -34,6 +35,7 @@ pub use plan::{Plan, RunOptions};
 pub use progress::{Halt, Progress, Silent};
 pub use respondent::HttpValidators;
 pub(crate) use respondent::Way;
+pub use score::SoFar;
 
 #[cfg(test)]
 mod tests;

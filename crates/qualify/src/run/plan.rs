@@ -159,7 +159,7 @@ impl Plan {
         Ok(count.min(most))
     }
 
-    /// A budget needs to know what every answer costs.
+    /// A budget needs to know what every answer costs, and every judgement.
     fn check_prices(&self, settings: &Settings) -> Result<(), RunError> {
         if self.options.budget_usd.is_none() {
             return Ok(());
@@ -170,7 +170,19 @@ impl Plan {
                 model.input_usd_per_mtok.is_some() && model.output_usd_per_mtok.is_some()
             })
         };
-        let priceless: Vec<ModelId> = self.models().filter(|m| !has_prices(m)).cloned().collect();
+        let roles = &settings.config().roles;
+        let judges = self.golden.judges().iter();
+        let judges = judges.filter_map(|role| Some(&roles.get(&**role)?.rungs.first()?.model));
+        let mut priceless: Vec<ModelId> = Vec::new();
+        for model in self
+            .models()
+            .chain(judges)
+            .filter(|model| !has_prices(model))
+        {
+            if !priceless.contains(model) {
+                priceless.push(model.clone());
+            }
+        }
         if priceless.is_empty() {
             Ok(())
         } else {

@@ -1,5 +1,6 @@
 //! Who is shown how a run goes.
 
+use super::score::SoFar;
 use crate::outcome::Outcome;
 use evenkeel_core::ModelId;
 use std::time::Duration;
@@ -43,8 +44,9 @@ impl std::fmt::Display for Halt {
 
 /// Is shown how a run goes. Called from one task, in order; must not block for long.
 pub trait Progress: Send {
-    /// A candidate will be asked `total` questions, `done` of which have been.
-    fn begins(&mut self, candidate: &ModelId, total: usize, done: usize);
+    /// A candidate will be asked `total` questions, of which `before` were asked before
+    /// the run went on: they are not told of by [`heard`](Self::heard) again.
+    fn begins(&mut self, candidate: &ModelId, total: usize, before: SoFar);
     /// A question has come to its end.
     fn heard(&mut self, outcome: &Outcome);
     /// A candidate's rate limit is waited for.
@@ -60,7 +62,7 @@ pub trait Progress: Send {
 pub struct Silent;
 
 impl Progress for Silent {
-    fn begins(&mut self, _: &ModelId, _: usize, _: usize) {}
+    fn begins(&mut self, _: &ModelId, _: usize, _: SoFar) {}
     fn heard(&mut self, _: &Outcome) {}
     fn waits(&mut self, _: &ModelId, _: Duration) {}
     fn halted(&mut self, _: &ModelId, _: Halt) {}

@@ -3,10 +3,10 @@
 use crate::outcome::{Outcome, OutcomeKind};
 use std::fmt;
 
-/// What has been heard of a candidate so far.
+/// What has been heard of a candidate so far, of a run that goes on from its beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct SoFar {
-    pub(crate) heard: u64,
+pub struct SoFar {
+    heard: usize,
     sum: f64,
     scored: u64,
     failed: u64,
@@ -15,6 +15,11 @@ pub(crate) struct SoFar {
 }
 
 impl SoFar {
+    /// Questions that have come to their end.
+    pub const fn heard(&self) -> usize {
+        self.heard
+    }
+
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         self.heard += 1;
         if let Some(score) = outcome.kind.score() {

@@ -5,11 +5,17 @@
 pub(crate) struct Grade {
     pub(crate) score: f64,
     pub(crate) note: Option<String>,
+    /// Whether both judgements of a judge agree; none of any other scorer.
+    pub(crate) judges_agree: Option<bool>,
 }
 
 impl Grade {
     pub(crate) fn of(score: f64) -> Self {
-        Self { score, note: None }
+        Self {
+            score,
+            note: None,
+            judges_agree: None,
+        }
     }
 
     /// 1 where it is right, 0 where it is not.

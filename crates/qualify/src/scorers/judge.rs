@@ -227,20 +227,20 @@ fn joined(one: Grades, other: Grades) -> Grade {
         }
         _ => true,
     };
-    let agrees = if apart <= AGREES && same_order {
-        "agree"
-    } else {
-        "disagree"
-    };
+    let agree = apart <= AGREES && same_order;
+    let word = if agree { "agree" } else { "disagree" };
     let references = match (one.reference, other.reference) {
         (Some(a), Some(b)) => format!(", the reference {a} and {b}"),
         _ => String::new(),
     };
     let note = format!(
-        "judgements {agrees}: {} and {}{references}",
+        "judgements {word}: {} and {}{references}",
         one.answer, other.answer
     );
-    Grade::of(f64::midpoint(one.answer, other.answer) / BEST).with(note)
+    Grade {
+        judges_agree: Some(agree),
+        ..Grade::of(f64::midpoint(one.answer, other.answer) / BEST).with(note)
+    }
 }
 
 /// Twelve digits of the hash of all texts.

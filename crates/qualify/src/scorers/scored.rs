@@ -46,6 +46,17 @@ pub struct ScoreDetail {
     pub score: f64,
     /// What the score comes from, in a line; none where it is plain.
     pub note: Option<String>,
+    /// Of a judge, whether both of its judgements agree; none of any other scorer.
+    pub judges_agree: Option<bool>,
+}
+
+impl Scored {
+    /// Whether both judgements of every judge agree; none where nobody judged.
+    pub fn judges_agree(&self) -> Option<bool> {
+        let all = self.details.iter();
+        all.filter_map(|detail| detail.judges_agree)
+            .reduce(|one, other| one && other)
+    }
 }
 
 /// Scores an answer by the scorers of its item.
@@ -78,6 +89,7 @@ pub async fn score(
             weight: weighted.weight,
             score: grade.score,
             note: grade.note,
+            judges_agree: grade.judges_agree,
         });
     }
     // An item has at least one scorer.

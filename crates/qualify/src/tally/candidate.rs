@@ -15,13 +15,18 @@ const PICO: f64 = 1e12;
 #[derive(Debug)]
 pub(super) struct CandidateTally {
     id: ModelId,
+    /// Whether the others are measured against it.
+    is_primary: bool,
     items: Vec<ItemTally>,
     /// Sum of all scores in parts, for the running score.
     sum: u128,
     scored: usize,
     unmeasured: usize,
     unscored: usize,
+    unreached: usize,
     refused: usize,
+    judged: usize,
+    judges_agree: usize,
     errors: BTreeMap<Class, usize>,
     latencies: Latencies,
     usage: Usage,
@@ -30,15 +35,19 @@ pub(super) struct CandidateTally {
 }
 
 impl CandidateTally {
-    pub(super) fn new(id: ModelId, items: usize) -> Self {
+    pub(super) fn new(id: ModelId, is_primary: bool, items: usize) -> Self {
         Self {
             id,
+            is_primary,
             items: vec![ItemTally::default(); items],
             sum: 0,
             scored: 0,
             unmeasured: 0,
             unscored: 0,
+            unreached: 0,
             refused: 0,
+            judged: 0,
+            judges_agree: 0,
             errors: BTreeMap::new(),
             latencies: Latencies::default(),
             usage: Usage::default(),
@@ -70,7 +79,14 @@ impl CandidateTally {
                 self.time(outcome);
             }
         }
-        if let Some(score) = outcome.kind.score() {
+        if let Some(agree) = outcome.judges_agree {
+            self.judged += 1;
+            self.judges_agree += usize::from(agree);
+        }
+        if self.is_primary && outcome.kind.is_of_the_way() {
+            // A 0 would make everybody better than a primary that was away.
+            self.unreached += 1;
+        } else if let Some(score) = outcome.kind.score() {
             self.items[outcome.index].record(score, outcome.is_valid);
             self.sum += u128::from(parts(score));
             self.scored += 1;
@@ -102,13 +118,21 @@ impl CandidateTally {
     /// What it says without the primary.
     pub(super) fn measures(&self, resampling: &Resampling) -> CandidateMeasures {
         let failed: usize = self.errors.values().sum();
+        let ended = self.scored + self.unreached;
         let validities = self.items.iter().filter_map(|item| item.validity());
         let (checked, valid) = validities.fold((0, 0.0), |(n, sum), v| (n + 1, sum + v));
         CandidateMeasures {
             candidate: self.id.clone(),
             items: 0,
             paired: 0,
+            questions: ended + self.unmeasured + self.unscored,
+            scored: self.scored,
             unmeasured: self.unmeasured,
+            unreached: self.unreached,
+            refused: self.refused,
+            halted: None,
+            judged: self.judged,
+            judges_agree: self.judges_agree,
             unscored: self.unscored,
             quality: None,
             ratio: None,
@@ -116,9 +140,9 @@ impl CandidateTally {
             compliance: share_interval(valid, checked, resampling),
             checked,
             latency: self.latencies.measures(),
-            error_share: share(failed, self.scored),
+            error_share: share(failed, ended),
             errors: self.errors.clone(),
-            refusal_share: share(self.refused, self.scored),
+            refusal_share: share(self.refused, ended),
             usage: self.usage,
             cost_usd: self.cost.map(dollars),
             tags: BTreeMap::new(),

@@ -57,11 +57,11 @@ impl Tally {
                 ids.push(candidate);
             }
         }
-        let of = |id| CandidateTally::new(id, items);
+        let of = |(place, id)| CandidateTally::new(id, place == 0, items);
         Self {
             items,
             tags: Tags::new(items),
-            candidates: ids.into_iter().map(of).collect(),
+            candidates: ids.into_iter().enumerate().map(of).collect(),
         }
     }
 
@@ -93,7 +93,12 @@ impl Tally {
         self.tags.left_out()
     }
 
-    /// What the outcomes say of every candidate, the primary first.
+    /// What the outcomes say of every candidate, the primary first. Questions there were
+    /// to put are taken for those that were put, and nobody for halted: of that the
+    /// outcomes say nothing.
+    ///
+    /// Of the primary a question has no score that it could not be asked: an item
+    /// is paired where both were measured.
     pub fn measures(&self, resampling: &Resampling) -> Vec<CandidateMeasures> {
         let measures = |(place, tally): (usize, &CandidateTally)| {
             let primary = (place > 0).then(|| &self.candidates[0]);

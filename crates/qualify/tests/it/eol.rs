@@ -165,13 +165,13 @@ fn what_a_provider_says_is_compared_with_the_file() {
     assert_eq!(
         lines(&heard(&registry, served(Some(day), true))),
         [format!(
-            "warning: `a/m`: its provider says that it ends on 2026-12-10 (in 10 days), and the model registry says 2027-06-30; {way}"
+            "warning: `a/m`: its provider says that it ends on 2026-12-10 (in 10 days); the model registry says 2027-06-30; {way}"
         )]
     );
     assert_eq!(
         lines(&heard(&saying("tools = true"), served(Some(day), true))),
         [format!(
-            "warning: `a/m`: its provider says that it ends on 2026-12-10 (in 10 days), and the model registry has no eol_date; {way}"
+            "warning: `a/m`: its provider says that it ends on 2026-12-10 (in 10 days); the model registry has no eol_date; {way}"
         )]
     );
     assert_eq!(
@@ -198,6 +198,70 @@ fn what_a_provider_says_is_compared_with_the_file() {
         lines(&silent),
         ["warning: `a/m`: its provider says nothing of it: no answer"]
     );
+}
+
+#[test]
+fn a_day_of_the_providers_own_that_has_passed_is_an_error_for_who_uses_it() {
+    let served = |day: Date| ProviderWord::Served {
+        last_day: Some(day),
+        is_deprecated: true,
+    };
+    let way = "used by writer; no replacement is named";
+    let past = date(2026, 11, 1);
+    let over =
+        "its provider says that its last day was 2026-11-01 (29 days ago), and serves it still";
+    let undated = heard(&saying("tools = true"), served(past));
+    assert_eq!(undated.severity(), Some(Severity::Error));
+    assert_eq!(
+        lines(&undated),
+        [format!(
+            "error: `a/m`: {over}; the model registry has no eol_date; {way}"
+        )]
+    );
+    let later = heard(&saying("eol_date = '2027-06-30'"), served(past));
+    assert_eq!(
+        lines(&later),
+        [format!(
+            "error: `a/m`: {over}; the model registry says 2027-06-30; {way}"
+        )]
+    );
+    let earliest = "eol_date = '2026-11-01', eol_kind = 'earliest'";
+    let earliest = heard(&saying(earliest), served(past));
+    assert_eq!(earliest.severity(), Some(Severity::Error));
+    assert!(
+        lines(&earliest)[1].contains("calls that the earliest"),
+        "{earliest}"
+    );
+    let fixed = heard(&saying("eol_date = '2026-11-01'"), served(past));
+    assert_eq!(lines(&fixed).len(), 1, "told once: {fixed}");
+    let today = heard(&saying("tools = true"), served(TODAY));
+    assert_eq!(
+        lines(&today),
+        [format!(
+            "warning: `a/m`: its provider says that it ends today, 2026-11-30; the model registry has no eol_date; {way}"
+        )]
+    );
+}
+
+#[test]
+fn of_a_model_that_nobody_uses_it_is_said_so() {
+    let registry = "models = [{ id = 'a/m' }, { id = 'b/m' }, { id = 'a/old' }]";
+    let said = |word| {
+        let mut report = EolReport::of(&config(registry), TODAY);
+        report.compare([(id("a/old"), word)]);
+        assert_eq!(report.severity(), Some(Severity::Warning), "{report}");
+        lines(&report).remove(0)
+    };
+    let way = "no role uses it; no replacement is named";
+    assert_eq!(
+        said(ProviderWord::Gone),
+        format!("warning: `a/old` is gone: its provider serves it no more; {way}")
+    );
+    let past = said(ProviderWord::Served {
+        last_day: Some(date(2026, 11, 1)),
+        is_deprecated: false,
+    });
+    assert!(past.ends_with(way), "{past}");
 }
 
 #[test]

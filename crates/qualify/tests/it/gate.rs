@@ -1,9 +1,11 @@
 //! What passes, what fails, and what cannot be told.
 
 use crate::outcomes::{FACTS, id, judged, limits, measured, ones, outcome};
+use evenkeel_core::Class;
 use evenkeel_qualify::{
-    Check, CheckName, GateLimits, Interval, Judged, LatencyKind, ModelFacts, MoreItems, Resampling,
-    Tally, Verdict, judge, judge_primary, share_interval,
+    CandidateMeasures, Check, CheckName, GateLimits, Halt, Interval, Judged, LatencyKind,
+    ModelFacts, MoreItems, OutcomeKind, Resampling, Tally, Verdict, judge, judge_primary,
+    share_interval,
 };
 use evenkeel_roster::{EolState, ModelConfig, RolePolicy, Signal};
 use jiff::civil::date;
@@ -138,6 +140,118 @@ fn a_primary_that_scores_nothing_is_no_measure() {
     let nothing = measured(&[(PRIMARY, Vec::new())]).remove(0);
     let primary = judge_primary(nothing, FACTS);
     assert_eq!(primary.verdict(), Verdict::NotEnoughData);
+}
+
+/// A primary that answered 25 of 200 questions and was let be, beside a fallback that is
+/// right at three of four.
+#[test]
+fn against_a_primary_that_was_let_be_there_is_never_enough_data() {
+    let mut tally = Tally::new(id(PRIMARY), [id(FALLBACK)], 200);
+    for index in 0..200 {
+        let fallback = f64::from(u8::from(index % 4 > 0));
+        tally.record(&outcome(FALLBACK, index, fallback)).unwrap();
+        let mut primary = outcome(PRIMARY, index, 1.0);
+        if index >= 25 {
+            primary.kind = OutcomeKind::Failed(Class::Overloaded);
+        }
+        if index < 45 {
+            tally.record(&primary).unwrap();
+        }
+    }
+    let mut measures = tally.measures(&Resampling::new(1));
+    measures[0].questions = 200;
+    let judged_beside = |measures: &[CandidateMeasures]| {
+        let primary = judge_primary(measures[0].clone(), FACTS);
+        let mut strict = limits();
+        strict.quality_by_tag = [("tools".to_owned(), 0.8)].into();
+        let found = judge(measures[1].clone(), FACTS, &primary, &strict);
+        (primary, found)
+    };
+    let (primary, found) = judged_beside(&measures);
+    let coverage = check(&primary, &CheckName::Coverage);
+    assert_eq!(coverage.verdict, Verdict::NotEnoughData);
+    assert_eq!(
+        coverage.words,
+        "25 of 200 questions were measured, below 0.9 of them"
+    );
+    assert!(!primary.is_measure());
+    assert_eq!(found.verdict(), Verdict::NotEnoughData);
+    let halt = Halt::Failing {
+        in_a_row: 20,
+        class: Class::Overloaded,
+    };
+    measures[0].halted = Some(halt);
+    let (primary, found) = judged_beside(&measures);
+    let why = "20 questions in a row failed (overloaded): not asked further; 25 of 200 questions \
+               were measured; --resume asks the rest";
+    assert_eq!(check(&primary, &CheckName::Coverage).words, why);
+    let told = format!("the primary was not measured enough: {why}");
+    for name in [
+        CheckName::Quality,
+        CheckName::TagQuality("tools".to_owned()),
+    ] {
+        let check = check(&found, &name);
+        assert_eq!(
+            (check.verdict, &check.words),
+            (Verdict::NotEnoughData, &told)
+        );
+    }
+    assert_eq!(found.verdict(), Verdict::NotEnoughData);
+}
+
+/// To be better than a primary that declines every fifth question is no merit.
+#[test]
+fn a_primary_that_fails_or_declines_too_much_is_no_measure() {
+    let primary_with = |spoilt: usize| {
+        let mut tally = Tally::new(id(PRIMARY), [id(FALLBACK)], 100);
+        for index in 0..100 {
+            let mut primary = outcome(PRIMARY, index, 1.0);
+            if index < spoilt {
+                primary.kind = match index % 2 {
+                    0 => OutcomeKind::Refused,
+                    _ => OutcomeKind::Failed(Class::Malformed),
+                };
+            }
+            tally.record(&primary).unwrap();
+            tally.record(&outcome(FALLBACK, index, 1.0)).unwrap();
+        }
+        let mut measures = tally.measures(&Resampling::new(1));
+        let primary = judge_primary(measures.remove(0), FACTS);
+        let found = judge(measures.remove(0), FACTS, &primary, &limits());
+        (primary, found)
+    };
+    let (primary, found) = primary_with(10);
+    assert_eq!(primary.verdict(), Verdict::Pass);
+    assert_eq!(found.verdict(), Verdict::Pass);
+    let (primary, found) = primary_with(20);
+    assert_eq!(primary.verdict(), Verdict::Fail);
+    let why = "it failed 10 and declined 10 of 100 questions, above 0.1 of them: to be better \
+               than that says little";
+    assert_eq!(check(&primary, &CheckName::Yardstick).words, why);
+    assert!(!primary.is_measure());
+    let quality = check(&found, &CheckName::Quality);
+    assert_eq!(quality.words, format!("the primary is no measure: {why}"));
+    assert_eq!(found.verdict(), Verdict::NotEnoughData);
+}
+
+/// However good what it answered was: what it was not asked is not known.
+#[test]
+fn a_candidate_that_was_let_be_does_not_pass() {
+    let candidates = [(PRIMARY, ones(200, 200)), (FALLBACK, ones(100, 100))];
+    let mut measures = measured(&candidates);
+    measures[1].halted = Some(Halt::Limited {
+        in_a_row: 3,
+        class: Class::RateLimited,
+    });
+    measures[1].questions = 200;
+    let found = judged(measures, &limits()).remove(0);
+    assert_eq!(check(&found, &CheckName::Quality).verdict, Verdict::Pass);
+    assert_eq!(found.verdict(), Verdict::NotEnoughData);
+    assert_eq!(
+        check(&found, &CheckName::Coverage).words,
+        "3 questions in a row were never taken (rate_limited): not asked further; 100 of 200 \
+         questions were measured; --resume asks the rest"
+    );
 }
 
 #[test]

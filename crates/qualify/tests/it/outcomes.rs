@@ -31,6 +31,7 @@ pub(crate) fn outcome(candidate: &str, index: usize, score: f64) -> Outcome {
             ..Usage::default()
         }),
         cost_usd: Some(0.001),
+        judges_agree: None,
         snapshot: None,
         fingerprint: None,
         answer: Some(Arc::from(format!("{candidate} says {index}"))),

@@ -8,7 +8,7 @@ use evenkeel_qualify::report::{
     table,
 };
 use evenkeel_qualify::{
-    CandidateMeasures, Interval, LatencyMeasures, Load, ModelFacts, OutcomeKind, Quantiles,
+    CandidateMeasures, Halt, Interval, LatencyMeasures, Load, ModelFacts, OutcomeKind, Quantiles,
     Resampling, RoleVerdict, ShadowComparison, ShadowCounts, ShadowReport, ShadowVerdict, Takeover,
     Tally, Verdict, WorstItem,
 };
@@ -266,6 +266,39 @@ fn a_run_that_was_stopped_never_passes() {
     assert!(
         shown.contains(note) && shown.contains("failures=\"1\""),
         "{shown}"
+    );
+}
+
+#[test]
+fn who_was_let_be_and_how_far_judges_agree_is_told_in_every_form() {
+    let mut measures = measured_on("banking8");
+    measures.truncate(2);
+    measures[0].judged = 200;
+    measures[0].judges_agree = 187;
+    measures[1].questions = 400;
+    measures[1].halted = Some(Halt::Limited {
+        in_a_row: 3,
+        class: Class::RateLimited,
+    });
+    let found = report("classifier", measures, Vec::new());
+    assert_eq!(found.verdict(), Verdict::NotEnoughData);
+    let one = std::slice::from_ref(&found);
+    let halted = "3 questions in a row were never taken";
+    let agreed = "both judgements agree on 187 of 200 answers that models judged";
+    for text in [table(one, PLAIN), markdown(one), html(one), junit(one)] {
+        assert!(text.contains(halted) && text.contains(agreed), "{text}");
+    }
+    let value: serde_json::Value = serde_json::from_str(&json(one)).unwrap();
+    let role = &value["roles"][0];
+    assert_eq!(role["primary"]["halted"], serde_json::Value::Null);
+    assert_eq!(role["primary"]["judged_answers"], 200);
+    assert_eq!(role["primary"]["judges_agree"], 187);
+    let let_be = &role["candidates"][0]["halted"];
+    assert_eq!(let_be["kind"], "limited");
+    assert_eq!(let_be["class"], "rate_limited");
+    assert!(
+        let_be["words"].as_str().unwrap().starts_with(halted),
+        "{let_be}"
     );
 }
 

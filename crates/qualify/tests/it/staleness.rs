@@ -151,6 +151,48 @@ fn each_change_names_role_model_and_what_it_is() {
 }
 
 #[test]
+fn without_a_day_nobody_can_tell_how_old_a_score_is() {
+    let folder = measured();
+    edit(&folder, "roster.toml", "qualified_at = 2026-11-01\n", "");
+    edit(
+        &folder,
+        "roster.toml",
+        "quality_score = 0.9, qualified_at = 2026-11-01, hashes = { prompt = 'none'",
+        "quality_score = 0.9, hashes = { prompt = 'none'",
+    );
+    let settings = Settings::load(folder.path()).unwrap();
+    let found = Staleness::with_datasets(&settings, date(2027, 11, 30));
+    let told: Vec<String> = found.unverified.iter().map(ToString::to_string).collect();
+    let undated =
+        "is unverified: the roster does not say when its score was measured (qualified_at)";
+    assert_eq!(
+        told,
+        [
+            format!("role `reader`: `a/m` {undated}"),
+            format!("role `writer`: `a/m` {undated}")
+        ]
+    );
+    assert!(found.unverified.iter().all(|one| !one.is_missing()));
+    assert_eq!(found.stale.len(), 1, "the one with a day: {found:?}");
+}
+
+#[test]
+fn a_day_that_is_still_to_come_is_no_day_of_a_measurement() {
+    let folder = measured();
+    edit(
+        &folder,
+        "roster.toml",
+        "quality_score = 0.9, qualified_at = 2026-11-01, hashes = { prompt = 'none'",
+        "quality_score = 0.9, qualified_at = 2026-11-03, hashes = { prompt = 'none'",
+    );
+    assert_eq!(
+        stale(&folder, 2),
+        ["role `reader`: `a/m` is stale: it was measured on 2026-11-03, which is still to come"]
+    );
+    assert_eq!(stale(&folder, 3), [""; 0]);
+}
+
+#[test]
 fn tools_of_the_dataset_count_by_their_meaning() {
     let folder = measured();
     let tool = |description: &str| {

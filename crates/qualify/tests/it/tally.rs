@@ -90,6 +90,57 @@ fn the_ratio_is_over_the_items_that_both_were_asked() {
     assert_eq!(found[0].paired, 40);
 }
 
+/// Of the primary a failure of the way is no score; any other one, and any of a candidate,
+/// is a 0.
+#[test]
+fn an_item_that_the_primary_could_not_be_asked_is_in_no_pair() {
+    let mut outcomes = Vec::new();
+    for index in 0..40 {
+        let primary = outcome(PRIMARY, index, 1.0);
+        outcomes.push(match index {
+            0..10 => primary,
+            10..12 => ended(primary, OutcomeKind::Failed(Class::Malformed)),
+            _ => ended(primary, OutcomeKind::Failed(Class::Overloaded)),
+        });
+        let fallback = outcome(FALLBACK, index, 0.5);
+        outcomes.push(match index {
+            0..4 => ended(fallback, OutcomeKind::Failed(Class::Overloaded)),
+            _ => fallback,
+        });
+    }
+    let found = measures(40, &outcomes);
+    let primary = &found[0];
+    assert_eq!((primary.items, primary.scored), (12, 12));
+    assert_eq!((primary.unreached, primary.questions), (28, 40));
+    assert!((primary.quality.unwrap().estimate - 10.0 / 12.0).abs() < 1e-9);
+    assert!((primary.error_share - 0.75).abs() < 1e-9);
+    assert_eq!(primary.errors[&Class::Overloaded], 28);
+    let fallback = &found[1];
+    assert_eq!((fallback.items, fallback.paired), (40, 12));
+    assert_eq!(fallback.unreached, 0);
+    assert!((fallback.ratio.unwrap().estimate - 4.0 / 10.0).abs() < 1e-9);
+    assert!((fallback.error_share - 0.1).abs() < 1e-9);
+}
+
+#[test]
+fn judgements_that_agree_are_counted_where_there_are_any() {
+    let judged = |index, judges_agree| Outcome {
+        judges_agree,
+        ..outcome(FALLBACK, index, 0.5)
+    };
+    let found = measures(
+        4,
+        &[
+            judged(0, Some(true)),
+            judged(1, Some(false)),
+            judged(2, Some(true)),
+            judged(3, None),
+        ],
+    );
+    assert_eq!((found[1].judged, found[1].judges_agree), (3, 2));
+    assert_eq!((found[0].judged, found[0].judges_agree), (0, 0));
+}
+
 #[test]
 fn repeats_are_averaged_before_items_are() {
     let mut outcomes = Vec::new();

@@ -80,7 +80,7 @@ pub(crate) struct QualifyArgs {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Stop before the run costs more than this.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(super) budget_usd: Option<f64>,
     /// How long a question waits for rate limits before it is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -181,4 +181,12 @@ fn share(text: &str) -> Result<f64, String> {
         return Ok(number);
     }
     Err("expected 0 to 1".to_owned())
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if number.is_finite() && number >= 0.0 {
+        return Ok(number);
+    }
+    Err("expected 0 or more".to_owned())
 }

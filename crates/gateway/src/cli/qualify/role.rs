@@ -8,9 +8,9 @@ use evenkeel::core::{Clock, ModelId, SystemClock};
 use evenkeel_gateway::HttpValidators;
 use evenkeel_qualify::report::Report;
 use evenkeel_qualify::{
-    CommandLimits, Finished, Golden, HttpValidators as EachValidator, Job, Left, LockedFolder,
-    Plan, Progress, RosterFileError, Run, RunFolder, ShadowJob, ShadowReport, Takeover,
-    check_roster_file, golden_datasets, write_roster,
+    CommandLimits, Finished, Golden, Halt, HttpValidators as EachValidator, Job, Left,
+    LockedFolder, Plan, Progress, RosterFileError, Run, RunFolder, ShadowJob, ShadowReport,
+    Takeover, check_roster_file, golden_datasets, write_roster,
 };
 use std::io::{Write, stderr};
 use std::path::Path;
@@ -150,7 +150,7 @@ impl<'a> Measuring<'a> {
             "nothing is lost: the same command with --resume asks nobody again and writes it";
         let files = print::files(report, folder).context(again);
         if let Some(finished) = finished {
-            tell_rest(finished)?;
+            tell_rest(finished, &command_again(finished))?;
         }
         files?;
         match (&self.args.output, finished) {
@@ -201,7 +201,7 @@ impl<'a> Measuring<'a> {
             let mut found = finished.report();
             found.verdict = found.verdict.of_takeover();
             report.golden = Some(found);
-            tell_rest(&finished)?;
+            tell_rest(&finished, "the same command with --resume")?;
         }
         let written = self.write_down(&report, None, &folder);
         Ok(Measured {
@@ -309,11 +309,11 @@ impl<'a> Measuring<'a> {
     /// Puts what passed into the roster, and says what became of it.
     fn write(&self, path: &Path, role: &str, finished: &Finished) -> anyhow::Result<()> {
         let Some(found) = finished.qualified(self.settings) else {
-            writeln!(
-                stderr(),
-                "{}: not written, since nothing is settled",
-                path.display()
-            )?;
+            let why = match finished.ended.stopped {
+                Some(_) => "not everything was asked",
+                None => "there is nothing to measure candidates against",
+            };
+            writeln!(stderr(), "{}: not written, since {why}", path.display())?;
             return Ok(());
         };
         let written = match write_roster(path, role, &found) {
@@ -330,10 +330,14 @@ impl<'a> Measuring<'a> {
             writeln!(stderr(), "{path}: `{model}` is out: {}", words(*left))?;
         }
         for model in &written.kept {
-            writeln!(
-                stderr(),
-                "{path}: `{model}` was not measured, and stays as it is"
-            )?;
+            let mut candidates = finished.verdict.candidates.iter();
+            let is_open = candidates.any(|judged| judged.measures.candidate == *model);
+            let why = if is_open {
+                "is not settled (not enough data)"
+            } else {
+                "was not measured"
+            };
+            writeln!(stderr(), "{path}: `{model}` {why}, and stays as it is")?;
         }
         let changed = if written.is_changed {
             "written"
@@ -368,11 +372,32 @@ const fn words(left: Left) -> &'static str {
     }
 }
 
+/// Whether what was not asked is worth asking another day: of who was limited, and of a
+/// primary that was away.
+fn may_go_on(finished: &Finished) -> bool {
+    let primary = &finished.verdict.primary.measures.candidate;
+    let mut halted = finished.ended.halted.iter();
+    halted.any(|(model, halt)| model == primary || matches!(halt, Halt::Limited { .. }))
+}
+
+/// What goes on with the run, whoever has left the roster by then.
+fn command_again(finished: &Finished) -> String {
+    let candidates = finished.verdict.candidates.iter();
+    let named: Vec<&str> = candidates
+        .map(|judged| judged.measures.candidate.as_str())
+        .collect();
+    let (role, named) = (&finished.role, named.join(","));
+    format!("--resume --role {role} --candidates {named}")
+}
+
 /// What a report has no place for: why a run is not whole, and how to go on.
-fn tell_rest(finished: &Finished) -> anyhow::Result<()> {
+fn tell_rest(finished: &Finished, again: &str) -> anyhow::Result<()> {
     let ended = &finished.ended;
     for (model, halt) in &ended.halted {
         writeln!(stderr(), "{model}: {halt}")?;
+    }
+    if ended.stopped.is_none() && may_go_on(finished) {
+        writeln!(stderr(), "what was not measured is asked by: {again}")?;
     }
     if let Some((count, first)) = &ended.unscored {
         writeln!(

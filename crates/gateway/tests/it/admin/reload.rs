@@ -240,7 +240,7 @@ async fn what_takes_effect_only_with_a_restart_is_told() {
         ),
         (
             "[server]",
-            "[audit]\npath = \"/tmp/evenkeel-none\"\n[server]",
+            "[audit]\n[server]\nstate_dir = \"kept\"",
             "audit: stays as it is",
         ),
         (

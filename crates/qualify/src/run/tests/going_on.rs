@@ -1,8 +1,13 @@
 //! Runs that are broken off, and go on.
 
-use super::super::{RunError, Stop};
-use super::world::{Scripted, World, items, read, right};
+use super::super::manifest::Manifest;
+use super::super::{Plan, RunError, Stop};
+use super::world::{ROLE, Scripted, World, failed, items, model, read, right};
 use crate::outcome::OutcomeKind;
+use evenkeel::Settings;
+use evenkeel_core::{Class, Failure};
+use evenkeel_roster::{Config, HttpValidatorConfig, RoleConfig, ValidatorConfig};
+use evenkeel_validators::BuiltIn;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -45,7 +50,10 @@ async fn a_stopped_run_keeps_what_it_heard_and_asks_the_rest_only() {
     assert_eq!(primary.asked() + candidate.asked(), 88);
     assert_eq!(
         rest.shown.0[..2],
-        ["north/big 8 of 40", "south/small 8 of 40"]
+        [
+            "north/big 8 of 40, score 1.000",
+            "south/small 8 of 40, score 1.000"
+        ]
     );
     assert!(
         rest.outcomes
@@ -92,6 +100,117 @@ async fn another_run_does_not_go_on_with_this_one() {
     assert!(
         error.contains("dataset_sha256 was") && error.contains("items was 40, is 41"),
         "{error}"
+    );
+}
+
+/// What someone does to a configuration.
+type Change = Box<dyn Fn(&mut Config)>;
+
+/// What decides about answers and scores, beside what is asked.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_asked_otherwise_is_another_run() {
+    let judged = (0..40).fold(String::new(), |all, n| {
+        all + &format!(
+            r#"{{"id":"i{n}","prompt":"say {n}","scorers":[{{"kind":"judge","role":"critic","rubric":"good?"}}]}}"#
+        ) + "\n"
+    });
+    let plain = World::new(&judged, slow(), slow());
+    let mut base = plain.settings.config().clone();
+    let mut critic = base.roles["clerk"].clone();
+    critic.name = "critic".to_owned();
+    base.roles.insert("critic".to_owned(), critic);
+    let settings = |change: &dyn Fn(&mut Config)| {
+        let mut config = base.clone();
+        change(&mut config);
+        plain.settings.with_config(config)
+    };
+    let manifest = |settings: &Settings| {
+        let (golden, options) = (plain.golden.clone(), plain.options.clone());
+        let plan = Plan::new(settings, ROLE, None, golden, options).unwrap();
+        Manifest::of(&plan, settings, jiff::Timestamp::UNIX_EPOCH)
+    };
+    let before = manifest(&settings(&|_| {}));
+    let of = |name: &'static str, what: fn(&mut RoleConfig)| {
+        move |config: &mut Config| what(config.roles.get_mut(name).unwrap())
+    };
+    let changes: [(&str, Change); 7] = [
+        (
+            "judge critic was",
+            Box::new(of("critic", |role| role.rungs.swap(0, 1))),
+        ),
+        (
+            "judge critic was",
+            Box::new(of("critic", |role| role.policy.retry.semantic = 3)),
+        ),
+        (
+            "retry was",
+            Box::new(of(ROLE, |role| role.policy.retry.malformed = 0)),
+        ),
+        (
+            "validators was",
+            Box::new(of(ROLE, |role| {
+                role.policy
+                    .validators
+                    .push(ValidatorConfig::BuiltIn(BuiltIn::Refusal));
+            })),
+        ),
+        (
+            "validators was",
+            Box::new(of(ROLE, |role| {
+                let service = HttpValidatorConfig::new("http://validator.test/secret");
+                role.policy.validators.push(ValidatorConfig::Http(service));
+            })),
+        ),
+        (
+            "model south/small was",
+            Box::new(|config| {
+                let provider = config.providers.get_mut("south").unwrap();
+                provider.base_url = Some("https://other.test/v1".to_owned());
+            }),
+        ),
+        (
+            "model south/small was",
+            Box::new(|config| {
+                let model = config.models.values_mut().find(|m| m.id.model() == "small");
+                model.unwrap().json_schema = Some(true);
+            }),
+        ),
+    ];
+    for (words, change) in changes {
+        let found = before.differences(&manifest(&settings(&*change)));
+        assert_eq!(found.len(), 1, "{words}: {found:?}");
+        assert!(found[0].starts_with(words), "{found:?}");
+        assert!(!found[0].contains("secret"), "{found:?}");
+    }
+    // What the gate makes of it is not what it is made of.
+    let gate = manifest(&settings(&of(ROLE, |role| {
+        role.policy.quality_budget = 0.5;
+    })));
+    assert_eq!(before.differences(&gate), [""; 0]);
+}
+
+/// What the primary could not be asked is asked again, and counts once.
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_was_away_is_asked_again() {
+    let away = |n: usize, question: &str| match n {
+        5.. => failed(Failure::new(Class::Unreachable, "away")),
+        _ => right(question),
+    };
+    let (primary, candidate) = (Scripted::new(away), Scripted::new(|_, q| right(q)));
+    let mut world = World::new(&items(40), primary, candidate.clone());
+    let heard = world.run().await;
+    assert_eq!(heard.ended.halted.len(), 1);
+    assert!(heard.of("north/big").len() >= 25);
+    let back = Scripted::new(|_, question| right(question));
+    world.models.insert(model("north/big"), back.clone());
+    let rest = world.put(true, CancellationToken::new()).await.unwrap();
+    assert_eq!(back.asked(), 35);
+    assert_eq!(candidate.asked(), 40, "a candidate has to answer for it");
+    assert_eq!(rest.of("north/big").len(), 40);
+    assert!(
+        rest.outcomes
+            .iter()
+            .all(|o| o.kind == OutcomeKind::Answered(1.0))
     );
 }
 

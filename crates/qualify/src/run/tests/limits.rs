@@ -155,6 +155,40 @@ async fn a_budget_stops_the_run_and_a_larger_one_lets_it_go_on() {
     assert_eq!((primary.asked(), candidate.asked()), (50, 50));
 }
 
+/// Many at a time, each for a dollar: nobody knows that before the first has ended.
+#[tokio::test(start_paused = true)]
+async fn a_budget_is_not_passed_by_those_that_are_under_way() {
+    let model = || Scripted::new(|_, question| right(question).after_ms(10));
+    let (primary, candidate) = (model(), model());
+    let mut world = World::new(&items(200), primary.clone(), candidate.clone());
+    world.options.load = Load::Closed { concurrency: 64 };
+    world.options.budget_usd = Some(30.5);
+    let heard = world.run().await;
+    assert_eq!(heard.ended.stopped, Some(Stop::Budget));
+    let spent = heard.ended.spent_usd;
+    assert!((30.0..=30.5).contains(&spent), "{spent}");
+    assert_eq!(primary.asked() + candidate.asked(), 30);
+    assert!(primary.most_under_way() > 8, "once a cost is known");
+}
+
+/// In an open loop the wait for the first cost is no latency.
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_an_open_loop_stands_still_until_a_cost_is_known() {
+    let model = || Scripted::new(|_, question| right(question).after_ms(5_000));
+    let mut world = World::new(&items(50), model(), model());
+    world.options.load = Load::Open {
+        per_second: 10.0,
+        at_most: 100,
+    };
+    world.options.budget_usd = Some(1_000.0);
+    let heard = world.run().await;
+    assert!(
+        heard.outcomes.iter().all(|o| o.total.as_millis() == 5_000),
+        "{:?}",
+        heard.outcomes.iter().map(|o| o.total).max()
+    );
+}
+
 #[test]
 fn a_budget_needs_prices() {
     let model = || Scripted::new(|_, question| right(question));

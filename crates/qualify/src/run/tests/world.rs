@@ -7,6 +7,7 @@ use super::super::judges::Judges;
 use super::super::plan::{Plan, RunOptions};
 use super::super::progress::{Halt, Progress};
 use super::super::respondent::Respondent;
+use super::super::score::SoFar;
 use super::super::{Load, RunError};
 use crate::golden::Golden;
 use crate::outcome::Outcome;
@@ -320,8 +321,12 @@ impl Heard {
 pub(super) struct Shown(pub(super) Vec<String>);
 
 impl Progress for Shown {
-    fn begins(&mut self, candidate: &ModelId, total: usize, done: usize) {
-        self.0.push(format!("{candidate} {done} of {total}"));
+    fn begins(&mut self, candidate: &ModelId, total: usize, before: SoFar) {
+        let done = before.heard();
+        self.0.push(match done {
+            0 => format!("{candidate} 0 of {total}"),
+            _ => format!("{candidate} {done} of {total}, {before}"),
+        });
     }
 
     fn heard(&mut self, _: &Outcome) {}
