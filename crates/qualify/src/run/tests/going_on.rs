@@ -126,8 +126,8 @@ async fn a_run_that_is_asked_otherwise_is_another_run() {
     };
     let manifest = |settings: &Settings| {
         let (golden, options) = (plain.golden.clone(), plain.options.clone());
-        let plan = Plan::new(settings, ROLE, None, golden, options).unwrap();
-        Manifest::of(&plan, settings, jiff::Timestamp::UNIX_EPOCH)
+        let asked = Plan::new(settings, ROLE, None, golden, options).unwrap();
+        Manifest::of(&asked, settings, jiff::Timestamp::UNIX_EPOCH)
     };
     let before = manifest(&settings(&|_| {}));
     let of = |name: &'static str, what: fn(&mut RoleConfig)| {
