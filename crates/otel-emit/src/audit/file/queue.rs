@@ -12,6 +12,9 @@ use std::time::{Duration, SystemTime};
 /// while records cannot be written.
 const RESERVE: usize = 4;
 
+/// How long the first record of a batch waits for others.
+const LINGER: Duration = Duration::from_millis(1);
+
 /// A bounded queue of records, and what is known of their writing.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -108,6 +111,9 @@ impl Queue {
             inner.is_writer_waiting = true;
             inner = self.wait(inner, wait);
             inner.is_writer_waiting = false;
+            if !inner.records.is_empty() {
+                inner = self.linger(inner);
+            }
         }
         let count = inner.records.len().min(most);
         let rest = inner.records.split_off(count);
@@ -137,6 +143,14 @@ impl Queue {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         }
+    }
+
+    /// Lets others come to what has come: callers wake the writer once for all of them, and
+    /// they are written together.
+    fn linger<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        let is_open = |inner: &mut Inner| inner.stage == Stage::Open;
+        let waited = self.filled.wait_timeout_while(inner, LINGER, is_open);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Lets time pass before the next attempt. Says whether the queue was closed meanwhile.
