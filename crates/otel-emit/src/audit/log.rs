@@ -67,7 +67,7 @@ impl AuditLog {
     }
 
     /// Puts a keyed hash of request and answer into each answer's record, and asks the
-    /// router for both. It is computed where the call ends: some 10 µs, and 3 µs per KiB.
+    /// router for both. It is computed where the call ends, in time that grows with the text.
     #[must_use]
     pub fn with_content_key(mut self, key: ContentKey) -> Self {
         self.content_key = Some(key);
