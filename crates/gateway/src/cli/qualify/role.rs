@@ -76,15 +76,21 @@ impl<'a> Measuring<'a> {
     /// Whether a task can be begun, as far as that can be known before anything is asked:
     /// the faults of the last role are told before the first has cost anything.
     pub(super) fn check(&self, task: &Task) -> anyhow::Result<()> {
-        let (role, output) = match task {
-            Task::Role(role) => (role, self.args.output.as_deref()),
-            Task::Drill(takeover) => (&takeover.role, None),
+        let role = match task {
+            Task::Role(role) => role,
+            Task::Drill(takeover) => &takeover.role,
         };
-        if let Some(path) = output {
-            check_roster_file(path, role)?;
-            self.check_threshold(role)?;
-        }
+        self.check_output(role)?;
         self.golden(role).map(|_| ())
+    }
+
+    /// Whether what is found of a role can be written into the roster, where it is to be.
+    fn check_output(&self, role: &str) -> anyhow::Result<()> {
+        let Some(path) = &self.args.output else {
+            return Ok(());
+        };
+        check_roster_file(path, role)?;
+        self.check_threshold(role)
     }
 
     /// A roster of scores below the role's budget would be refused by the router.
@@ -106,10 +112,7 @@ impl<'a> Measuring<'a> {
         role: &str,
         progress: &mut dyn Progress,
     ) -> anyhow::Result<Measured> {
-        if let Some(path) = &self.args.output {
-            check_roster_file(path, role)?;
-            self.check_threshold(role)?;
-        }
+        self.check_output(role)?;
         let golden = self.golden(role)?;
         let folder = locked(&self.args.report, role)?;
         let finished = if self.args.asks() {
