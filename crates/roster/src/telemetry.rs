@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -15,6 +16,8 @@ pub struct TelemetryConfig {
     pub endpoint: Option<String>,
     /// `headers`: sent with every request to it, by name. Their values may be secrets.
     pub headers: BTreeMap<String, SecretString>,
+    /// `ca_file`: certificates, PEM, trusted in place of the public roots; relative to the config folder.
+    pub ca_file: Option<PathBuf>,
     /// `timeout_ms`: how long a request to it may take.
     pub timeout: Duration,
     /// `queue`: spans, and events as log records, that may wait to be sent; beyond it they
@@ -44,6 +47,7 @@ impl Default for TelemetryConfig {
         Self {
             endpoint: None,
             headers: BTreeMap::new(),
+            ca_file: None,
             timeout: Duration::from_secs(10),
             queue: 16_384,
             metrics: true,
@@ -67,6 +71,7 @@ impl TelemetryConfig {
                 .collect()
         };
         (&self.endpoint, self.timeout, self.queue) == (&other.endpoint, other.timeout, other.queue)
+            && self.ca_file == other.ca_file
             && self.metrics == other.metrics
             && self.sample_ratio.to_bits() == other.sample_ratio.to_bits()
             && (self.capture_content, self.events) == (other.capture_content, other.events)
@@ -125,6 +130,7 @@ pub(crate) struct WrittenTelemetry {
     /// Empty: nothing is sent, whatever the environment says.
     pub(crate) endpoint: Option<String>,
     pub(crate) headers: Option<BTreeMap<String, SecretString>>,
+    pub(crate) ca_file: Option<PathBuf>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) queue: Option<u32>,
     pub(crate) metrics: Option<bool>,
@@ -171,6 +177,10 @@ impl WrittenTelemetry {
         TelemetryConfig {
             endpoint: self.endpoint(&mut asked),
             headers: self.headers.clone().unwrap_or_else(|| asked.headers()),
+            ca_file: self.ca_file.clone().or_else(|| {
+                let file = asked.variable("OTEL_EXPORTER_OTLP_CERTIFICATE")?;
+                Some(PathBuf::from(file))
+            }),
             timeout: self.timeout.unwrap_or(default.timeout),
             queue: self.queue.unwrap_or(default.queue),
             metrics: self.metrics.unwrap_or_else(|| {
@@ -335,6 +345,7 @@ mod tests {
                 "OTEL_EXPORTER_OTLP_HEADERS",
                 "authorization=Basic%20abc, x=1",
             ),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
             ("OTEL_SERVICE_NAME", "planner-gateway"),
             (
                 "OTEL_RESOURCE_ATTRIBUTES",
@@ -348,6 +359,7 @@ mod tests {
         assert_eq!(unusable, Vec::<String>::new());
         assert_eq!(told.endpoint.as_deref(), Some("http://collector:4318"));
         assert_eq!(told.headers["authorization"].expose_secret(), "Basic abc");
+        assert_eq!(told.ca_file, Some(PathBuf::from("/etc/ca.pem")));
         assert_eq!(told.service_name, "planner-gateway");
         assert!(!told.metrics);
         assert_eq!(told.environment.as_deref(), Some("staging"));
@@ -364,6 +376,7 @@ mod tests {
         let written = WrittenTelemetry {
             endpoint: Some("https://ours:4318".to_owned()),
             sample_ratio: Some(1.0),
+            ca_file: Some(PathBuf::from("ours.pem")),
             service_name: Some("ours".to_owned()),
             capture_content: Some(CaptureContent::None),
             headers: Some(BTreeMap::new()),
@@ -373,6 +386,7 @@ mod tests {
         assert!(!told.is_as(&again));
         assert_eq!(told.endpoint.as_deref(), Some("https://ours:4318"));
         assert!((told.sample_ratio - 1.0).abs() < f64::EPSILON);
+        assert_eq!(told.ca_file, Some(PathBuf::from("ours.pem")));
         assert_eq!(told.service_name, "ours");
         assert_eq!(told.capture_content, CaptureContent::None);
         assert!(told.headers.is_empty());

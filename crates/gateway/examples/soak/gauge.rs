@@ -1,8 +1,14 @@
 //! What the process holds: memory, tasks, descriptors. Read from `/proc`, so on Linux.
 
 use anyhow::Context;
+use cap::Cap;
+use std::alloc::System;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
+
+/// The allocator of the process, and how much of what it gave is in use.
+#[global_allocator]
+static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 
 /// Time between two readings.
 const EVERY: Duration = Duration::from_secs(1);
@@ -10,8 +16,10 @@ const EVERY: Duration = Duration::from_secs(1);
 /// One reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gauge {
-    /// Resident memory, bytes.
+    /// Resident memory, bytes: with the pages that the allocator keeps for later.
     pub(super) rss: u64,
+    /// Memory that was asked for and not given back, bytes: what something still holds.
+    pub(super) heap: u64,
     /// Tasks of the runtime that have not ended.
     pub(super) tasks: usize,
     /// Open file descriptors, sockets among them.
@@ -34,6 +42,7 @@ impl Gauge {
             .context("no VmRSS in /proc/self/status")?;
         Ok(Self {
             rss: rss * 1024,
+            heap: HEAP.allocated() as u64,
             tasks: tokio::runtime::Handle::current()
                 .metrics()
                 .num_alive_tasks(),
@@ -73,6 +82,13 @@ impl Series {
         self.middle(|time| time + Duration::from_secs(60) >= end)
     }
 
+    /// The medians of every whole minute.
+    pub(super) fn by_minute(&self) -> Vec<Gauge> {
+        let end = self.0.last().map_or(0, |(time, _)| time.as_secs() / 60);
+        let minute = |n| self.middle(|time| time.as_secs() / 60 == n);
+        (0..end).map(minute).collect()
+    }
+
     /// The most memory of any reading, bytes.
     pub(super) fn most_rss(&self) -> u64 {
         let readings = self.0.iter().map(|(_, gauge)| gauge.rss);
@@ -89,6 +105,7 @@ impl Series {
             .collect();
         Gauge {
             rss: median(chosen.iter().map(|gauge| gauge.rss)),
+            heap: median(chosen.iter().map(|gauge| gauge.heap)),
             tasks: median(chosen.iter().map(|gauge| gauge.tasks)),
             descriptors: median(chosen.iter().map(|gauge| gauge.descriptors)),
         }

@@ -33,11 +33,16 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// When memory has settled: connections and windows are as many as they get.
+/// When there are as many connections and windows as there will be.
 const WARM: Duration = Duration::from_secs(60);
-/// Memory may grow by a tenth and this much after that: what an allocator's pages
-/// and a longer list of open connections take.
+/// When the allocator has the pages that it will keep: those of the fullest moment of each of
+/// its arenas, for which some minutes have to pass.
+const SETTLED: Duration = Duration::from_secs(180);
+/// Memory may grow by a tenth and this much after that: what a few more open connections
+/// take, and an answer that unpacks to its limit.
 const SLACK_BYTES: u64 = 16 * 1024 * 1024;
+/// Memory in use when all is over, beyond that at the beginning: what is made once.
+const KEPT_BYTES: u64 = 1024 * 1024;
 /// How long calls in flight may go on when nobody begins one any more.
 const DRAIN: Duration = Duration::from_secs(20);
 
@@ -300,12 +305,17 @@ struct Report<'a> {
 impl Report<'_> {
     fn to_json(&self) -> serde_json::Value {
         let warm = self.series.around(WARM.min(self.lasts / 2));
+        let settled = self.series.around(SETTLED.min(self.lasts / 2));
         let end = self.series.last();
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let load = if self.recorded.is_some() {
             "requests_per_second"
         } else {
             "streams"
+        };
+        let by_minute = self.series.by_minute();
+        let mib = |of: fn(&Gauge) -> u64| -> Vec<u64> {
+            by_minute.iter().map(|minute| of(minute) >> 20).collect()
         };
         json!({
             "minutes": self.lasts.as_secs() / 60,
@@ -316,7 +326,9 @@ impl Report<'_> {
             "refused": self.outcomes.refused,
             "left": self.outcomes.left,
             "unsound": self.outcomes.unsound.len(),
-            "rss_bytes": { "at_rest": self.at_rest.rss, "warm": warm.rss, "end": end.rss, "most": self.series.most_rss() },
+            "rss_bytes": { "at_rest": self.at_rest.rss, "settled": settled.rss, "end": end.rss, "most": self.series.most_rss() },
+            "heap_bytes": { "at_rest": self.at_rest.heap, "warm": warm.heap, "end": end.heap, "left": self.left.heap },
+            "mib_by_minute": { "rss": mib(|gauge| gauge.rss), "heap": mib(|gauge| gauge.heap) },
             "tasks": { "warm": warm.tasks, "end": end.tasks, "left": self.left.tasks },
             "descriptors": { "at_rest": self.at_rest.descriptors, "warm": warm.descriptors, "end": end.descriptors, "left": self.left.descriptors },
             "calls": Counts::pair(&self.counts.calls),
@@ -359,12 +371,22 @@ impl Report<'_> {
         );
         let warm = self.series.around(WARM.min(self.lasts / 2));
         let end = self.series.last();
-        let most = warm.rss + warm.rss / 10 + SLACK_BYTES;
+        let settled = self.series.around(SETTLED.min(self.lasts / 2));
+        for (what, before, after) in [
+            ("memory in use", warm.heap, end.heap),
+            ("resident memory", settled.rss, end.rss),
+        ] {
+            let most = before + before / 10 + SLACK_BYTES;
+            ensure!(
+                after <= most,
+                "{what} grew from {before} to {after} bytes, past {most}"
+            );
+        }
+        let most = self.at_rest.heap + KEPT_BYTES;
         ensure!(
-            end.rss <= most,
-            "memory grew from {} to {} bytes, past {most}",
-            warm.rss,
-            end.rss
+            self.left.heap <= most,
+            "{} bytes are still in use when all is over, more than {most}",
+            self.left.heap
         );
         ensure!(
             self.left.tasks <= self.at_rest.tasks,

@@ -65,7 +65,8 @@ impl Watch {
     /// Something of it cannot be had.
     pub(super) fn new(settings: &Settings, receiver: Receiver) -> anyhow::Result<Self> {
         let config = settings.config();
-        let to = collector(&config.telemetry, "soak")?.context("the settings name no collector")?;
+        let to = collector(&config.telemetry, settings.folder(), "soak")?;
+        let to = to.context("the settings name no collector")?;
         let resource = to.service().resource();
         let exposition = Exposition::pushing(resource, to.metrics()?)?;
         let metrics = Arc::new(GatewayMetrics::new(config, exposition));

@@ -42,7 +42,7 @@ impl Hearers {
     pub(super) fn of(settings: &Settings) -> anyhow::Result<(Self, Arc<dyn Observer>)> {
         let telemetry = &settings.config().telemetry;
         let instance = instance();
-        let collector = collector(telemetry, &instance)?;
+        let collector = collector(telemetry, settings.folder(), &instance)?;
         let metrics = Arc::new(GatewayMetrics::new(
             settings.config(),
             exposition(collector.as_ref().filter(|_| telemetry.metrics))?,

@@ -18,6 +18,7 @@ use evenkeel_roster::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use secrecy::ExposeSecret;
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -25,12 +26,16 @@ use tokio::runtime::Handle;
 /// The span of a request that is being served.
 pub(crate) type RequestSpan = ServerSpan<evenkeel_otel_emit::otlp::SdkSpan>;
 
-/// The collector that `config` names, as from `instance`; none where it names none. To be
-/// called in the runtime that is to send.
+/// The collector that `config` of that folder names, as from `instance`; none where it names
+/// none. To be called in the runtime that is to send.
 ///
 /// # Errors
 /// [`OtlpError`].
-pub fn collector(config: &TelemetryConfig, instance: &str) -> Result<Option<Collector>, OtlpError> {
+pub fn collector(
+    config: &TelemetryConfig,
+    folder: &Path,
+    instance: &str,
+) -> Result<Option<Collector>, OtlpError> {
     let Some(endpoint) = &config.endpoint else {
         return Ok(None);
     };
@@ -43,6 +48,16 @@ pub fn collector(config: &TelemetryConfig, instance: &str) -> Result<Option<Coll
         .iter()
         .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
         .collect();
+    settings.root_certificates = match &config.ca_file {
+        None => None,
+        Some(file) => {
+            let file = folder.join(file);
+            let read = std::fs::read(&file);
+            Some(read.map_err(|error| OtlpError::Certificates {
+                why: format!("`ca_file` {}: {error}", file.display()),
+            })?)
+        }
+    };
     settings.timeout = config.timeout;
     settings.queue = usize::try_from(config.queue).unwrap_or(usize::MAX);
     settings.sample_ratio = config.sample_ratio;

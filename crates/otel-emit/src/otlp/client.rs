@@ -12,7 +12,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use opentelemetry_http::{HttpClient, HttpError};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -56,16 +60,23 @@ impl CollectorClient {
     /// that of an exchange, connecting and reading the answer included.
     ///
     /// # Errors
-    /// Where TLS cannot be had, or a header is none.
+    /// Where TLS cannot be had, or the certificates or a header are none.
     pub(super) fn new(runtime: Handle, settings: &OtlpSettings) -> Result<Self, OtlpError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        let https = HttpsConnectorBuilder::new()
-            .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider())?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
+        let provider = rustls::crypto::ring::default_provider();
+        let builder = match &settings.root_certificates {
+            None => HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider)?,
+            Some(pem) => {
+                let config = ClientConfig::builder_with_provider(Arc::new(provider))
+                    .with_safe_default_protocol_versions()?
+                    .with_root_certificates(roots(pem)?)
+                    .with_no_client_auth();
+                HttpsConnectorBuilder::new().with_tls_config(config)
+            }
+        };
+        let https = builder.https_or_http().enable_http1().wrap_connector(tcp);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -98,6 +109,21 @@ impl CollectorClient {
         let body = Limited::new(body, LONGEST_ANSWER).collect().await?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, OtlpError> {
+    let wrong = |why: &dyn fmt::Display| OtlpError::Certificates {
+        why: why.to_string(),
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| wrong(&error))?;
+        roots.add(certificate).map_err(|error| wrong(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong(&"no certificate found, expected PEM"));
+    }
+    Ok(roots)
 }
 
 /// The headers of every request: those of the settings, and what OTLP asks for.
@@ -180,5 +206,21 @@ mod tests {
             error.to_string(),
             "the collector cannot be sent `no header`: its name or its value is none of a header"
         );
+    }
+
+    #[tokio::test]
+    async fn certificates_that_are_none_are_refused() {
+        for (pem, why) in [
+            (&b"no certificate"[..], "no certificate found, expected PEM"),
+            (
+                b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+                "invalid",
+            ),
+        ] {
+            let mut settings = OtlpSettings::new("https://[::1]:9", Service::new("a", "1", "i"));
+            settings.root_certificates = Some(pem.to_vec());
+            let error = CollectorClient::new(Handle::current(), &settings).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
     }
 }

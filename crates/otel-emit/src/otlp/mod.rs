@@ -45,6 +45,12 @@ pub enum OtlpError {
     /// There is no TLS.
     #[error("the collector cannot be reached: no TLS")]
     Tls(#[from] rustls::Error),
+    /// The certificates of the settings are none.
+    #[error("the certificates that the collector is to be known by cannot be used: {why}")]
+    Certificates {
+        /// What is wrong with them.
+        why: String,
+    },
     /// A header of the settings is none.
     #[error("the collector cannot be sent `{name}`: its name or its value is none of a header")]
     Header {
@@ -74,7 +80,7 @@ impl Collector {
     /// sent yet.
     ///
     /// # Errors
-    /// [`OtlpError::Tls`], [`OtlpError::Header`].
+    /// [`OtlpError::Tls`], [`OtlpError::Certificates`], [`OtlpError::Header`].
     pub fn new(settings: OtlpSettings, runtime: Handle) -> Result<Self, OtlpError> {
         let client = CollectorClient::new(runtime, &settings)?;
         Ok(Self { settings, client })

@@ -25,6 +25,8 @@ pub struct OtlpSettings {
     pub endpoint: String,
     /// Headers of every request. Their values may be secrets: `Debug` does not show them.
     pub headers: HashMap<String, String>,
+    /// Certificates, PEM, that vouch for the collector in place of the public roots.
+    pub root_certificates: Option<Vec<u8>>,
     /// How long an exchange with the collector may take: 10 s.
     pub timeout: Duration,
     /// How often what waits is sent: 2 s.
@@ -47,6 +49,7 @@ impl fmt::Debug for OtlpSettings {
         f.debug_struct("OtlpSettings")
             .field("endpoint", &self.endpoint)
             .field("headers", &self.headers.keys())
+            .field("has_roots", &self.root_certificates.is_some())
             .field("timeout", &self.timeout)
             .field("every", &self.every)
             .field("queue", &self.queue)
@@ -63,6 +66,7 @@ impl OtlpSettings {
         Self {
             endpoint: endpoint.into(),
             headers: HashMap::new(),
+            root_certificates: None,
             timeout: TIMEOUT,
             every: EVERY,
             queue: QUEUE,

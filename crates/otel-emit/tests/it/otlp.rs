@@ -14,8 +14,8 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter as _;
 use prost::Message as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -55,7 +55,7 @@ async fn receiver(manner: Manner) -> (String, UnboundedReceiver<(String, Vec<u8>
 }
 
 /// The path and the body of the next request on a connection.
-async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+async fn request(stream: &mut (impl AsyncRead + Unpin)) -> Option<(String, Vec<u8>)> {
     let mut read = Vec::new();
     let head = loop {
         let mut piece = [0; 4_096];
@@ -290,6 +290,66 @@ async fn lost_at(endpoint: &str, what: &str) {
         (f64::from(CALLS) - dropped).abs() < 0.5,
         "{what}: {dropped} dropped"
     );
+}
+
+/// A collector on loopback whose certificate only `fixtures/tls/ca.pem` vouches for; what
+/// it tells of is the path of each request.
+async fn private_receiver() -> (String, UnboundedReceiver<String>) {
+    use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let certificate = include_bytes!("../../../../fixtures/tls/server.pem");
+    let key = include_bytes!("../../../../fixtures/tls/server.key");
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = tokio_rustls::rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(certificate).unwrap()],
+            PrivateKeyDer::from_pem_slice(key).unwrap(),
+        )
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (paths, received) = unbounded_channel();
+    #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // A client that does not trust us hangs up here.
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            while let Some((path, _)) = request(&mut stream).await {
+                let _ = paths.send(path);
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                if stream.write_all(answer).await.is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (format!("https://localhost:{port}"), received)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_behind_a_private_authority_is_trusted_where_the_settings_say_so() {
+    let (endpoint, mut received) = private_receiver().await;
+    let mut trusting = settings(&endpoint);
+    trusting.timeout = Duration::from_secs(10);
+    trusting.root_certificates = Some(include_bytes!("../../../../fixtures/tls/ca.pem").to_vec());
+    let sending = Sending::by(trusting);
+    sending.call();
+    assert_eq!(received.recv().await.as_deref(), Some("/v1/traces"));
+    let (problems, dropped) = sending.end().await;
+    assert_eq!((problems, dropped), (vec![], 0.0));
+
+    let sending = Sending::to(&endpoint, 1_000);
+    sending.call();
+    let (problems, dropped) = sending.end().await;
+    assert!(!problems.is_empty(), "nothing was told");
+    assert!((dropped - 1.0).abs() < 0.5, "{dropped}");
+    assert!(received.try_recv().is_err(), "nothing was sent");
 }
 
 /// 200, and `partial_success { rejected: 1 }`.

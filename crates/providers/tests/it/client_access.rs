@@ -313,9 +313,7 @@ async fn https_goes_through_a_tunnel_and_the_proxy_sees_no_request() {
     let proxy = tunnelling(Arc::clone(&asked)).await;
     let options = ClientOptions {
         proxy: Some(by(&proxy)),
-        root_certificates: Some(
-            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/ca.pem")).to_vec(),
-        ),
+        root_certificates: Some(include_bytes!("../../../../fixtures/tls/ca.pem").to_vec()),
         ..ClientOptions::default()
     };
     let url = format!("https://localhost:{}/v1", server.address.port());

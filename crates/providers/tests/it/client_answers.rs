@@ -260,7 +260,7 @@ async fn a_stream_that_stays_open_after_its_finish_is_complete() {
 
 #[tokio::test]
 async fn a_private_certificate_is_trusted_where_the_config_says_so() {
-    let ca = include_bytes!("tls/ca.pem").to_vec();
+    let ca = include_bytes!("../../../../fixtures/tls/ca.pem").to_vec();
     let server = tls_server().await;
     let url = format!("https://localhost:{}/v1", server.address.port());
     let trusting = ClientOptions {
@@ -277,12 +277,15 @@ async fn a_private_certificate_is_trusted_where_the_config_says_so() {
     assert!(failure.message.contains("certificate"), "{failure}");
 }
 
-/// A server whose certificate only `tls/ca.pem` vouches for.
+/// A server whose certificate only `fixtures/tls/ca.pem` vouches for.
 pub(crate) async fn tls_server() -> Server {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).unwrap();
+    let certificate =
+        CertificateDer::from_pem_slice(include_bytes!("../../../../fixtures/tls/server.pem"))
+            .unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../../../fixtures/tls/server.key"))
+        .unwrap();
     let provider = tokio_rustls::rustls::crypto::ring::default_provider();
     let config = tokio_rustls::rustls::ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()

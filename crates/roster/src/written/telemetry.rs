@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use secrecy::SecretString;
 
+use super::access::read_path;
 use super::check_key;
 use crate::redactions::Redactions;
 use crate::telemetry::{CaptureContent, EventsAs, WrittenTelemetry, is_endpoint};
@@ -15,6 +16,7 @@ pub(super) fn read_telemetry(table: &mut TableReader<'_, '_>) -> WrittenTelemetr
     WrittenTelemetry {
         endpoint: read_endpoint(table),
         headers: read_headers(table),
+        ca_file: read_path(table, "ca_file"),
         timeout: table.ms("timeout_ms").filter(|timeout| {
             let fits = !timeout.is_zero();
             if !fits {
