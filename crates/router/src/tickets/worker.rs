@@ -69,7 +69,7 @@ impl Worker {
     }
 
     /// Works until `stop`. Calls under way are then dropped and their tickets
-    /// given back.
+    /// given back; how a call has ended is still recorded, and told.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut work = FuturesUnordered::new();
         let mut claimed: HashSet<TicketId> = HashSet::new();
@@ -77,8 +77,8 @@ impl Worker {
             for index in 0..self.desks.len() {
                 for ticket in self.look(index).await {
                     claimed.insert(ticket.id.clone());
-                    let task = Task::new(&self, index, ticket);
-                    work.push(async move { (index, task.run().await) });
+                    let (task, stop) = (Task::new(&self, index, ticket), stop.clone());
+                    work.push(async move { (index, task.run(&stop).await) });
                 }
             }
             let wake = self.desks.iter().map(|desk| desk.look_at).min();
@@ -86,8 +86,8 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                Some((index, ticket)) = work.next(), if !work.is_empty() => {
-                    claimed.remove(&ticket);
+                Some((index, settled)) = work.next(), if !work.is_empty() => {
+                    settled.inspect(|ticket| _ = claimed.remove(ticket));
                     self.desks[index].running -= 1;
                     self.desks[index].look_at = now();
                 }
@@ -99,7 +99,9 @@ impl Worker {
                 () = sleep_until(tokio::time::Instant::from_std(wake)) => {}
             }
         }
-        drop(work);
+        while let Some((_, settled)) = work.next().await {
+            settled.inspect(|ticket| _ = claimed.remove(ticket));
+        }
         for ticket in claimed {
             self.store.release(&ticket).await;
         }
@@ -206,10 +208,16 @@ impl Task {
         }
     }
 
-    /// Asks, and records how it ended: until that is done the ticket is claimed.
-    async fn run(mut self) -> TicketId {
+    /// Asks, and records how it ended: until that is done the ticket is claimed. None where
+    /// it still is when this ends, because of `stop`.
+    async fn run(mut self, stop: &CancellationToken) -> Option<TicketId> {
         // A provider's panic must not end the work for all other tickets.
-        let asked = AssertUnwindSafe(self.ask()).catch_unwind().await;
+        let asking = AssertUnwindSafe(self.ask()).catch_unwind();
+        let asked = tokio::select! {
+            biased;
+            asked = asking => asked,
+            () = stop.cancelled() => return None,
+        };
         let outcome = asked.unwrap_or_else(|_| {
             let message = "the call panicked".to_owned();
             self.without_answer(
@@ -227,7 +235,7 @@ impl Task {
             }
         };
         let request_id = self.request_id.take();
-        if let Some(state) = self.record(outcome).await {
+        if let Some(state) = self.record(outcome, stop).await? {
             let kind = EventKind::TicketChanged {
                 ticket: self.ticket.clone(),
                 role: self.role.name.clone(),
@@ -238,7 +246,7 @@ impl Task {
             };
             self.role.around.tell(now(), None, kind);
         }
-        self.ticket
+        Some(self.ticket)
     }
 
     async fn ask(&mut self) -> TicketOutcome {
@@ -281,18 +289,26 @@ impl Task {
     }
 
     /// A store that fails is asked until it has recorded the outcome: an answer
-    /// that was paid for is not thrown away because a disk is full.
-    async fn record(&self, outcome: TicketOutcome) -> Option<TicketState> {
+    /// that was paid for is not thrown away because a disk is full. None where it still
+    /// fails at `stop`.
+    async fn record(
+        &self,
+        outcome: TicketOutcome,
+        stop: &CancellationToken,
+    ) -> Option<Option<TicketState>> {
         let mut failures = 0;
         loop {
             match self.store.record(&self.ticket, outcome.clone()).await {
-                Ok(state) => return state,
+                Ok(state) => return Some(state),
                 Err(error) => {
                     failures += 1;
                     if failures == 1 {
                         tell_store(&self.role, "record", &chain(&error));
                     }
-                    sleep(STORE_BACKOFF.delay(failures, 1.0)).await;
+                    tokio::select! {
+                        () = stop.cancelled() => return None,
+                        () = sleep(STORE_BACKOFF.delay(failures, 1.0)) => {}
+                    }
                 }
             }
         }

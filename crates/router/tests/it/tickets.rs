@@ -3,8 +3,9 @@
 use crate::world::{Plan, ROLE, World, deadline, ms, steady};
 use evenkeel_chaos::{Behaviour, Fault, Shelf, ShelvedCall};
 use evenkeel_core::{
-    CallContext, ChatRequest, ChatResponse, EventKind, EventStream, Failure, Provider,
-    ProviderCall, TicketState, Value,
+    Accepted, CallContext, ChatRequest, ChatResponse, Claimed, EventKind, EventStream, Failure,
+    Provider, ProviderCall, TicketDraft, TicketError, TicketId, TicketOutcome, TicketState,
+    TicketStore, Value, Wanted,
 };
 use evenkeel_roster::{OnContentFilter, OnExhausted, RolePolicy};
 use evenkeel_router::{BuildError, CallErrorKind};
@@ -369,6 +370,71 @@ async fn a_shutdown_gives_tickets_back() {
     let next = plan.tickets(shelf.clone()).build();
     until(&shelf, |row| row.state == TicketState::Answered).await;
     assert_eq!(next.changes(), [(TicketState::Answered, 1)]);
+}
+
+/// A store that has recorded an outcome a while before it says so.
+#[derive(Debug)]
+struct Late(Arc<Shelf>);
+
+#[async_trait::async_trait]
+impl TicketStore for Late {
+    async fn accept(&self, draft: TicketDraft) -> Result<Accepted, TicketError> {
+        self.0.accept(draft).await
+    }
+
+    async fn claim(&self, role: &str, most: usize, wanted: Wanted) -> Result<Claimed, TicketError> {
+        self.0.claim(role, most, wanted).await
+    }
+
+    async fn record(
+        &self,
+        ticket: &TicketId,
+        outcome: TicketOutcome,
+    ) -> Result<Option<TicketState>, TicketError> {
+        let recorded = self.0.record(ticket, outcome).await;
+        tokio::time::sleep(ms(300)).await;
+        recorded
+    }
+
+    async fn release(&self, ticket: &TicketId) {
+        self.0.release(ticket).await;
+    }
+
+    async fn changed(&self) {
+        self.0.changed().await;
+    }
+}
+
+/// What is recorded is told: else a ticket would be answered that no log knows of.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_is_being_recorded_at_a_shutdown_is_told() {
+    let shelf = Arc::new(Shelf::default());
+    let plan = Plan::new(vec![down()]).policy(keeps);
+    let world = plan.tickets(Arc::new(Late(shelf.clone()))).build();
+    world.ask().await.unwrap_err();
+    world.set(0, steady(100));
+    until(&shelf, |row| row.state == TicketState::Answered).await;
+    let answered = (TicketState::Answered, 1);
+    assert!(!world.changes().contains(&answered), "not yet");
+    world.router.shutdown().await;
+    assert!(world.changes().contains(&answered), "{:?}", world.changes());
+    assert!(!only(&shelf).claimed);
+}
+
+/// A store that fails at the end keeps nobody.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_no_store_that_fails() {
+    let (world, shelf) = keeping(vec![down()], |_| {});
+    world.ask().await.unwrap_err();
+    world.set(0, steady(1_000));
+    until(&shelf, |row| row.claimed).await;
+    shelf.break_down(usize::MAX);
+    tokio::time::sleep(ms(5_000)).await;
+    let begun = tokio::time::Instant::now();
+    world.router.shutdown().await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let row = only(&shelf);
+    assert_eq!((row.claimed, row.state), (false, TicketState::Queued));
 }
 
 /// Panics at its second call, and only there.
