@@ -54,6 +54,8 @@ pub(crate) struct Role {
     pub(crate) mean_tokens: Arc<Mean>,
     /// Whether the last call found nothing that could answer.
     exhausted: AtomicBool,
+    /// Whether it is for one call that goes where it is sent, whatever stands in a roster.
+    pub(crate) is_pass: bool,
     /// Which configuration it is of.
     pub(crate) stamp: Option<Arc<PolicyStamp>>,
     pub(crate) around: Surroundings,
@@ -88,6 +90,7 @@ impl Role {
             kept_to_p99: AtomicBool::new(false),
             mean_tokens: Arc::default(),
             exhausted: AtomicBool::new(false),
+            is_pass: false,
             stamp: None,
             around,
         }
@@ -544,9 +547,9 @@ impl Role {
     }
 
     /// A call found nothing that could answer; true when it begins an episode of
-    /// exhaustion.
+    /// exhaustion. That a pass finds nothing exhausts no roster.
     pub(crate) fn note_exhausted(&self) -> bool {
-        !self.exhausted.swap(true, Ordering::Relaxed)
+        !self.is_pass && !self.exhausted.swap(true, Ordering::Relaxed)
     }
 
     /// A call was answered: an episode of exhaustion, if any, is over.

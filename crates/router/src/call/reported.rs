@@ -77,6 +77,8 @@ impl Call {
         let (route, reason) = match &meta {
             Some(meta) => (meta.route, meta.fallback_reason),
             None if outcome == "cancelled" => (Route::None, Some(Class::Cancelled.as_str())),
+            // A pass has one way.
+            None if self.role.is_pass => (Route::Primary, None),
             None => self.way_to_refusal(error).unwrap_or((Route::None, error)),
         };
         let exchange = self.exchange();

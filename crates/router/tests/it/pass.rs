@@ -80,6 +80,18 @@ async fn a_pass_is_neither_hedged_nor_failed_over_nor_repeated() {
     assert_eq!((world.stats(0).started, world.stats(1).started), (2, 0));
     let exhausted = |k: &EventKind| matches!(k, EventKind::RosterExhausted { .. });
     assert_eq!(world.memory.count(exhausted), 0, "no roster was asked");
+    // Nor is it counted with the calls that no model of a roster could answer.
+    let by_its_way = |kind: &EventKind| match kind {
+        EventKind::CallEnded {
+            outcome: "error",
+            route: Route::Primary,
+            reason: None,
+            class,
+            ..
+        } => *class == Some(Class::Transient),
+        _ => false,
+    };
+    assert_eq!(world.memory.count(by_its_way), 1);
 }
 
 /// Nothing that keeps calls off a model keeps a pass off it, and nothing that
