@@ -32,6 +32,9 @@ fn events(run: impl FnOnce()) -> Vec<String> {
         .with_ansi(false)
         .without_time()
         .finish();
+    // With a single dispatcher whichever thread first comes by an event decides for all whether
+    // anybody hears it.
+    let _another = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     tracing::subscriber::with_default(subscriber, run);
     let bytes = sink.0.lock().expect("not poisoned").clone();
     let text = String::from_utf8(bytes).expect("the formatter writes text");

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
-use tracing::{Subscriber, subscriber};
+use tracing::{Dispatch, Subscriber, subscriber};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
@@ -54,6 +54,9 @@ fn fixtures(name: &str) -> PathBuf {
 
 fn said() -> Said {
     let kept = Kept::default();
+    // With a single dispatcher whichever thread first comes by a line decides for all whether
+    // anybody hears it; other tests' threads, which hear nothing, come by these lines too.
+    let _another = Dispatch::new(subscriber::NoSubscriber::default());
     subscriber::with_default(Registry::default().with(kept.clone()), || {
         for entry in std::fs::read_dir(fixtures("scenarios")).unwrap() {
             let path = entry.unwrap().path();

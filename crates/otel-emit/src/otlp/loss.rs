@@ -259,6 +259,15 @@ mod tests {
         fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
     }
 
+    /// Runs with `told` as the only one who hears.
+    fn heard_by(told: &Told, run: impl FnOnce()) {
+        let subscriber = tracing_subscriber::registry().with(told.clone());
+        // With a single dispatcher whichever thread first comes by a line decides for all
+        // whether anybody hears it.
+        let _another = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        tracing::subscriber::with_default(subscriber, run);
+    }
+
     const BYTES: usize = 1_000;
 
     fn waiting(items: usize) -> Arc<Waiting> {
@@ -288,8 +297,7 @@ mod tests {
     #[test]
     fn an_episode_of_losses_is_told_when_it_begins_and_when_it_is_over() {
         let (waiting, told) = (waiting(2), Told::default());
-        let subscriber = tracing_subscriber::registry().with(told.clone());
-        tracing::subscriber::with_default(subscriber, || {
+        heard_by(&told, || {
             for _ in 0..5 {
                 waiting.admit(spans(1));
             }
@@ -337,8 +345,7 @@ mod tests {
     #[test]
     fn what_a_collector_refuses_of_what_it_takes_is_lost() {
         let (waiting, told) = (waiting(100), Told::default());
-        let subscriber = tracing_subscriber::registry().with(told.clone());
-        tracing::subscriber::with_default(subscriber, || {
+        heard_by(&told, || {
             for (refused, lost) in [(0, 0), (3, 3), (7, 8), (0, 8)] {
                 waiting.admit(spans(5));
                 waiting.sent(spans(5), refused, &Ok(()));

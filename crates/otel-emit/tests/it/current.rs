@@ -15,6 +15,9 @@ async fn a_call_stands_in_the_span_that_the_application_is_in() {
         .build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("agent"));
     let subscriber = tracing_subscriber::registry().with(layer);
+    // With a single dispatcher whichever thread first comes by a span decides for all whether
+    // anybody sees it.
+    let _another = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let called = tracing::subscriber::with_default(subscriber, || {
         let outside = CallContext::default().in_current_span();
         assert_eq!(outside.trace, None);
