@@ -47,7 +47,7 @@ pub(super) fn part(kept: &Kept, part: &Part) -> Value {
             })
         }
         Part::Image(image) if image.url.starts_with("data:") => {
-            json!({ "type": "blob", "modality": "image" })
+            json!({ "type": "blob", "modality": "image", "content": "" })
         }
         Part::Image(image) => {
             json!({ "type": "uri", "modality": "image", "uri": kept.text(&image.url) })

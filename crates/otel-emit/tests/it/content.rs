@@ -114,7 +114,7 @@ async fn by_opt_in_it_is_in_the_four_attributes_and_nowhere_else() {
         let said = crate::world::text(attempt, "gen_ai.output.messages").unwrap();
         let read: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!(read[0]["role"], "assistant");
-        assert_eq!(read[0]["finish_reason"], "tool_calls");
+        assert_eq!(read[0]["finish_reason"], "tool_call");
     }
 }
 
