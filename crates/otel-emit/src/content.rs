@@ -5,9 +5,8 @@ mod parts;
 
 use self::parts::{message, part};
 use crate::semconv;
-use crate::spans::finish_reason;
 use crate::value::cut;
-use evenkeel_core::{ChatRequest, ChatResponse, Finish, Message, Role, Tool, Value};
+use evenkeel_core::{ChatRequest, ChatResponse, Message, Role, Tool, Value};
 use opentelemetry::KeyValue;
 use serde_json::json;
 use std::borrow::Cow;
@@ -145,7 +144,7 @@ impl Captured {
         let message = json!({
             "role": "assistant",
             "parts": within(parts.into_iter()),
-            "finish_reason": ending(answer.finish),
+            "finish_reason": semconv::message_finish_reason(answer.finish),
         });
         vec![told(semconv::OUTPUT_MESSAGES, vec![message])]
     }
@@ -164,15 +163,6 @@ impl Captured {
             };
         }
         told
-    }
-}
-
-/// Why an answer ended, in the words that the schema of messages has for it: they are not
-/// all those of the span's attribute.
-const fn ending(finish: Finish) -> &'static str {
-    match finish {
-        Finish::ToolUse => "tool_call",
-        finish => finish_reason(finish),
     }
 }
 

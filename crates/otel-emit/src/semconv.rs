@@ -2,6 +2,7 @@
 //! the last release of `open-telemetry/semantic-conventions` that holds them. They have
 //! status *Development*; a move to another release is a change of this file alone.
 
+use evenkeel_core::Finish;
 #[cfg(any(feature = "otlp", feature = "prometheus"))]
 use opentelemetry::InstrumentationScope;
 
@@ -81,3 +82,21 @@ pub(crate) const HTTP_RESPONSE_STATUS_CODE: &str = "http.response.status_code";
 pub(crate) const CHAT: &str = "chat";
 /// `gen_ai.output.type` where a format was asked for.
 pub(crate) const JSON: &str = "json";
+
+/// Of `gen_ai.response.finish_reasons`: the words that most providers have for it, which are
+/// the convention's examples.
+pub(crate) const fn finish_reason(finish: Finish) -> &'static str {
+    match finish {
+        Finish::StopSequence => "stop",
+        Finish::ToolUse => "tool_calls",
+        finish => finish.as_str(),
+    }
+}
+
+/// The same in a message of `gen_ai.output.messages`, whose schema has words of its own.
+pub(crate) const fn message_finish_reason(finish: Finish) -> &'static str {
+    match finish {
+        Finish::ToolUse => "tool_call",
+        finish => finish_reason(finish),
+    }
+}

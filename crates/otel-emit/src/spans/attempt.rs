@@ -2,7 +2,7 @@
 
 use crate::value::{foreign, int, short, text, texts};
 use crate::{names, semconv};
-use evenkeel_core::{Asked, EventKind, Finish, ModelId, Reported, Server, Usage};
+use evenkeel_core::{Asked, EventKind, ModelId, Reported, Server, Usage};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, Tracer};
 use std::borrow::Cow;
@@ -166,18 +166,9 @@ fn said(attributes: &mut Vec<KeyValue>, reported: &Reported) {
     attributes.extend(id.as_ref().map(|id| foreign(semconv::RESPONSE_ID, id)));
     attributes.extend(model.as_ref().map(|m| foreign(semconv::RESPONSE_MODEL, m)));
     attributes.extend(finish.map(|finish| {
-        let reasons = vec![finish_reason(finish).into()];
+        let reasons = vec![semconv::finish_reason(finish).into()];
         texts(semconv::RESPONSE_FINISH_REASONS, reasons)
     }));
-}
-
-/// The words that most providers have for it, and the convention's examples.
-pub(crate) const fn finish_reason(finish: Finish) -> &'static str {
-    match finish {
-        Finish::StopSequence => "stop",
-        Finish::ToolUse => "tool_calls",
-        finish => finish.as_str(),
-    }
 }
 
 fn tokens(attributes: &mut Vec<KeyValue>, usage: Usage) {

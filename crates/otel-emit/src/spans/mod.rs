@@ -8,7 +8,6 @@ mod held;
 mod out;
 mod server;
 
-pub(crate) use self::attempt::finish_reason;
 pub use self::out::{EventLog, EventsAs, Records};
 pub use self::server::{HttpRequest, ServerSpan};
 
