@@ -1,6 +1,6 @@
 //! What an answer says of itself beside its text: headers and the meta object.
 
-use crate::app::unix_seconds;
+use crate::clock::unix_seconds;
 use evenkeel_core::{ChatResponse, Meta, Trail, TrailStep};
 use evenkeel_providers::wire::openai::encode_response;
 use http::{HeaderMap, HeaderName, HeaderValue};

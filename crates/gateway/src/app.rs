@@ -2,6 +2,7 @@
 
 use crate::alerts::AlertFacts;
 use crate::auth::ClientKeys;
+use crate::clock::unix_seconds;
 use crate::context::RequestIds;
 use crate::limits::Limits;
 use crate::live::Live;
@@ -9,7 +10,6 @@ use crate::metrics::GatewayMetrics;
 use crate::tickets::Tickets;
 use crate::trust::Trust;
 use arc_swap::{ArcSwap, Guard};
-use evenkeel_core::{Clock, SystemClock};
 use evenkeel_otel_emit::audit::AuditSink;
 use evenkeel_otel_emit::otlp::SdkTracer;
 use evenkeel_otel_emit::spans::Spans;
@@ -17,7 +17,9 @@ use evenkeel_roster::{MetricsAccess, ServerConfig};
 use evenkeel_router::Router;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::UNIX_EPOCH;
+
+/// What events call whoever acts with the token.
+pub(crate) const ADMIN: &str = "admin";
 
 /// The gateway's state, shared by all requests.
 #[derive(Debug)]
@@ -122,12 +124,4 @@ impl App {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
-}
-
-/// Unix time in seconds.
-pub(crate) fn unix_seconds() -> u64 {
-    SystemClock
-        .now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }

@@ -6,6 +6,7 @@ use crate::body;
 use crate::context::{call_context, is_off};
 use crate::error::ApiError;
 use crate::events::{EventBody, Opening, Wording};
+use crate::reply;
 use crate::telemetry::{self, put_trace, traced};
 use crate::tickets::client::{Wanted, again, told};
 use crate::trust::{baggage, put_baggage};
@@ -17,7 +18,7 @@ use evenkeel_providers::wire::ClientRequest;
 use evenkeel_providers::wire::openai::decode_request;
 use evenkeel_router::{CallError, CallErrorKind, PassTo};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -186,7 +187,7 @@ impl Call<'_> {
         };
         let served = self.app.served();
         let body = completion(answer.response, &answer.meta, &served.meta_key, &self.id);
-        let mut response = json_response(body.to_string());
+        let mut response = reply::json(StatusCode::OK, body.to_string());
         let overhead = self.overhead(called, &answer.trail);
         put_meta(response.headers_mut(), &answer.meta, overhead);
         put_trace(&mut response, answer.trace.as_ref(), None);
@@ -287,15 +288,6 @@ fn event_stream(body: EventBody) -> Response<Body> {
     // nginx holds a stream back otherwise.
     let buffering = HeaderName::from_static("x-accel-buffering");
     headers.insert(buffering, HeaderValue::from_static("no"));
-    response
-}
-
-fn json_response(body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
     response
 }
 

@@ -3,11 +3,11 @@
 mod call;
 mod client;
 
-use crate::tickets::client::{address, put_location};
+use crate::tickets::address::{address, put_location};
 use axum::body::Body;
 use bytes::Bytes;
 use evenkeel_core::TicketId;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -162,6 +162,16 @@ impl ApiError {
 /// Whole milliseconds.
 fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The answer to a path that nothing is at.
+pub(crate) async fn no_such_path(uri: Uri) -> Response<Body> {
+    ApiError::no_such_path(uri.path()).into_response()
+}
+
+/// The answer to a method that a path does not take.
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
+    ApiError::method_not_allowed(method.as_str(), uri.path()).into_response()
 }
 
 #[cfg(test)]

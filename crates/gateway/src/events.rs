@@ -1,7 +1,7 @@
 //! A stream as the body of an answer.
 
 use crate::answer::meta_object;
-use crate::app::unix_seconds;
+use crate::clock::unix_seconds;
 use crate::error::ApiError;
 use crate::heartbeat::Heartbeat;
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! The configuration that runs, and how another takes its place.
 
 use crate::app::{App, Served};
-use crate::server::is_open;
+use crate::trust::is_open;
 use evenkeel::{Replaced, RouterError, Settings, SettingsError};
 use evenkeel_core::{Clock, SystemClock};
 use evenkeel_qualify::Staleness;

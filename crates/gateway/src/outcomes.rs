@@ -4,11 +4,12 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
 use crate::error::ApiError;
+use crate::reply;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use evenkeel_core::{DegradationLevel, WorkflowOutcome};
 use evenkeel_router::{Feedback, FeedbackError, Workflow, WorkflowError};
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, Request, Response};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -182,12 +183,7 @@ fn run_object(id: &str, run: &Workflow) -> Value {
 
 fn answer(said: Result<Value, ApiError>) -> Response<Body> {
     match said {
-        Ok(said) => {
-            let mut response = Response::new(Body::from(said.to_string()));
-            let json = HeaderValue::from_static("application/json");
-            response.headers_mut().insert(header::CONTENT_TYPE, json);
-            response
-        }
+        Ok(said) => reply::ok(&said),
         Err(refusal) => refusal.into_response(),
     }
 }

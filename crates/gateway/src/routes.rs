@@ -3,16 +3,16 @@
 use crate::app::App;
 use crate::audit;
 use crate::chat;
-use crate::error::ApiError;
-use crate::metrics;
+use crate::error::{ApiError, method_not_allowed, no_such_path};
+use crate::metrics::page as metrics;
 use crate::outcomes;
+use crate::reply;
 use crate::tickets::client as tickets;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use http::{HeaderMap, Method, Response, Uri, header};
+use http::{HeaderMap, Response};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -60,11 +60,11 @@ async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> Response<Bod
             json!({ "id": role, "object": "model", "created": app.started(), "owned_by": "evenkeel" })
         })
         .collect();
-    answer(&json!({ "object": "list", "data": roles }))
+    reply::ok(&json!({ "object": "list", "data": roles }))
 }
 
 async fn health() -> Response<Body> {
-    answer(&json!({ "status": "ok" }))
+    reply::ok(&json!({ "status": "ok" }))
 }
 
 /// Ready until it drains, and while calls may begin; upstreams have no say in it, or one that fails would
@@ -74,11 +74,11 @@ async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
         return ApiError::draining().into_response();
     }
     let Some(audit) = &app.audit else {
-        return answer(&json!({ "status": "ok" }));
+        return reply::ok(&json!({ "status": "ok" }));
     };
     let detail = audit::detail(&audit.status());
     if app.admits_calls() {
-        return answer(&json!({ "status": "ok", "audit": detail }));
+        return reply::ok(&json!({ "status": "ok", "audit": detail }));
     }
     let refusal = ApiError::audit_unavailable();
     let mut body = refusal.body();
@@ -86,21 +86,4 @@ async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
     let mut response = refusal.into_response();
     *response.body_mut() = Body::from(body.to_string());
     response
-}
-
-pub(crate) async fn no_such_path(uri: Uri) -> Response<Body> {
-    ApiError::no_such_path(uri.path()).into_response()
-}
-
-pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
-    ApiError::method_not_allowed(method.as_str(), uri.path()).into_response()
-}
-
-/// JSON, status 200.
-pub(crate) fn answer(body: &serde_json::Value) -> Response<Body> {
-    (
-        [(header::CONTENT_TYPE, "application/json")],
-        body.to_string(),
-    )
-        .into_response()
 }

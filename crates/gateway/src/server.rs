@@ -11,7 +11,7 @@ use crate::routes;
 use crate::socket::{Serving, Socket};
 use crate::telemetry::Tracing;
 use crate::tickets::Tickets;
-use crate::trust::Peer;
+use crate::trust::{Peer, is_open};
 use evenkeel::Settings;
 use evenkeel_otel_emit::audit::AuditSink;
 use evenkeel_roster::ServerConfig;
@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -279,16 +279,6 @@ fn address(key: &'static str, listen: &str) -> Result<SocketAddr, BindError> {
     found
         .next()
         .ok_or_else(|| none(io::Error::from(io::ErrorKind::NotFound)))
-}
-
-/// Whether everyone in reach could use a server at that address.
-pub(crate) fn is_open(config: &ServerConfig, address: SocketAddr) -> bool {
-    config.client_keys.is_empty() && !config.allow_open && !is_loopback(address.ip())
-}
-
-/// Loopback in either family, IPv4 mapped into IPv6 included.
-fn is_loopback(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }
 
 fn listen(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {

@@ -5,7 +5,7 @@ use evenkeel_core::Baggage;
 use evenkeel_roster::{Network, ServerConfig};
 use http::header::HeaderMap;
 use http::{Extensions, HeaderName, HeaderValue};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
@@ -37,6 +37,16 @@ impl Trust {
         let peer = extensions.get::<Peer>();
         peer.is_some_and(|Peer(peer)| self.networks.iter().any(|n| n.contains(*peer)))
     }
+}
+
+/// Whether everyone in reach could use a server at that address.
+pub(crate) fn is_open(config: &ServerConfig, address: SocketAddr) -> bool {
+    config.client_keys.is_empty() && !config.allow_open && !is_loopback(address.ip())
+}
+
+/// Loopback in either family, IPv4 mapped into IPv6 included.
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }
 
 /// The baggage that a request carries; a header with bytes that no baggage has

@@ -1,11 +1,10 @@
 //! What operators do: force a rung, operate a breaker, release a model, drill.
 
-use super::ADMIN;
 use super::fields::Fields;
 use super::state::Moment;
-use crate::app::App;
+use crate::app::{ADMIN, App};
 use crate::error::ApiError;
-use crate::routes::answer;
+use crate::reply;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -35,7 +34,7 @@ fn operator(app: &App) -> Operator<'_> {
 }
 
 fn respond(said: Result<Value, ApiError>) -> Response<Body> {
-    said.map_or_else(ApiError::into_response, |said| answer(&said))
+    said.map_or_else(ApiError::into_response, |said| reply::ok(&said))
 }
 
 /// `{"rung": 1}` or `{"model": "…"}` forces, `{"rung": null}` lets go.

@@ -10,9 +10,8 @@ mod state;
 
 use crate::app::App;
 use crate::body;
-use crate::error::ApiError;
-use crate::metrics;
-use crate::routes::{method_not_allowed, no_such_path};
+use crate::error::{ApiError, method_not_allowed, no_such_path};
+use crate::metrics::page as metrics;
 use crate::tickets;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -20,9 +19,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use std::sync::Arc;
-
-/// What events call whoever acts with the token.
-pub(crate) const ADMIN: &str = "admin";
 
 /// All of them, behind the token.
 pub(crate) fn routes(app: Arc<App>) -> Router {

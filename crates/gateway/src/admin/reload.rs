@@ -1,12 +1,11 @@
 //! `POST /admin/reload`, and what `state` says of the configuration.
 
-use super::ADMIN;
 use super::fields::Fields;
 use super::state::text;
-use crate::app::App;
+use crate::app::{ADMIN, App};
 use crate::error::ApiError;
 use crate::live::{Live, ReloadError, Reloaded, Reloader};
-use crate::routes::answer;
+use crate::reply;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -32,7 +31,7 @@ async fn reload(State(app): State<Arc<App>>, request: Request) -> Response<Body>
             roles,
             warnings,
             ..
-        }) => answer(&json!({
+        }) => reply::ok(&json!({
             "hash": hash,
             "added": roles.added,
             "removed": roles.removed,

@@ -3,7 +3,7 @@
 use super::reload::config;
 use crate::answer::ms;
 use crate::app::App;
-use crate::routes::answer;
+use crate::reply;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -28,7 +28,7 @@ async fn state(State(app): State<Arc<App>>) -> Response<Body> {
     let RouterState { roles, drills, .. } = app.router.state();
     let drills: Vec<Value> = drills.iter().map(|drill| at.drill(drill)).collect();
     let roles: Vec<Value> = roles.iter().map(|role| at.role(role)).collect();
-    answer(&json!({
+    reply::ok(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "at": at.to_string(),
         "started": started(&app),

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod look;
+pub(crate) mod page;
 mod pusher;
 mod snapshot;
 #[cfg(test)]
@@ -11,19 +12,9 @@ mod tests;
 pub use self::pusher::Pusher;
 
 use self::catalogue::catalogue;
-use self::look::Look;
-use crate::app::App;
-use crate::error::ApiError;
-use crate::routes::no_such_path;
-use axum::body::Body;
-use axum::extract::State;
-use axum::response::IntoResponse;
 use evenkeel_core::Observer;
-use evenkeel_otel_emit::metrics::{
-    Build, CONTENT_TYPE, Exposition, ExpositionError, Losses, Metrics, Snapshot,
-};
-use evenkeel_roster::{Config, MetricsAccess};
-use http::{HeaderMap, Response, Uri, header};
+use evenkeel_otel_emit::metrics::{Build, Exposition, ExpositionError, Losses, Metrics, Snapshot};
+use evenkeel_roster::Config;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,55 +97,17 @@ impl GatewayMetrics {
         self.metrics.replace(catalogue(config));
     }
 
-    /// Everything as Prometheus text, as of now.
-    async fn text(self: Arc<Self>, app: &App) -> Result<String, ReadError> {
-        let _alone = self.reading.lock().await;
-        let (metrics, look) = (self.clone(), Look::at(app).await);
+    /// Everything as Prometheus text, gauges as `now` makes them.
+    async fn text(
+        self: Arc<Self>,
+        now: impl FnOnce() -> Snapshot + Send + 'static,
+    ) -> Result<String, ReadError> {
         // Merging windows and writing thousands of lines is no work for a thread that
         // serves calls.
         let read = tokio::task::spawn_blocking(move || {
-            metrics.metrics.show(look.snapshot());
-            metrics.exposition.text()
+            self.metrics.show(now());
+            self.exposition.text()
         });
         Ok(read.await??)
-    }
-}
-
-/// `GET /metrics` where clients call.
-pub(crate) async fn for_clients(
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Response<Body> {
-    let (access, admitted) = {
-        let served = app.served();
-        (served.metrics, served.keys.admit(&headers).is_some())
-    };
-    match access {
-        MetricsAccess::Client if !admitted => ApiError::invalid_client_key().into_response(),
-        MetricsAccess::Client | MetricsAccess::Open => page(&app, uri).await,
-        MetricsAccess::Admin | MetricsAccess::Off => no_such_path(uri).await,
-    }
-}
-
-/// `GET /metrics` where operators act; they have shown the token.
-pub(crate) async fn for_operators(State(app): State<Arc<App>>, uri: Uri) -> Response<Body> {
-    let access = app.served().metrics;
-    match access {
-        MetricsAccess::Off => no_such_path(uri).await,
-        _ => page(&app, uri).await,
-    }
-}
-
-async fn page(app: &App, uri: Uri) -> Response<Body> {
-    let Some(metrics) = app.metrics.clone() else {
-        return no_such_path(uri).await;
-    };
-    match metrics.text(app).await {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(error) => {
-            tracing::error!(event = "metrics_failed", %error, "metrics cannot be read");
-            ApiError::internal().into_response()
-        }
     }
 }

@@ -1,13 +1,14 @@
 //! What operators do with tickets: list, read, answer, retry, drop.
 
 use super::Tickets;
-use super::client::{failed, json, shown};
+use super::client::{failed, shown};
 use super::record::Record;
 use super::store::{Changed, Wish};
-use crate::admin::ADMIN;
-use crate::app::{App, unix_seconds};
+use crate::app::{ADMIN, App};
 use crate::body;
+use crate::clock::unix_seconds;
 use crate::error::ApiError;
+use crate::reply;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -70,12 +71,12 @@ async fn listed(app: &App, query: &str) -> Result<Response<Body>, ApiError> {
         }
     }
     let Some(tickets) = app.tickets.as_deref() else {
-        return Ok(json(StatusCode::OK, &json!({ "tickets": [] })));
+        return Ok(reply::ok(&json!({ "tickets": [] })));
     };
     let found = tickets.list(state, role, most).await;
     let found = found.map_err(|fault| failed(&fault))?;
     let shown: Vec<Value> = found.iter().map(for_operator).collect();
-    Ok(json(StatusCode::OK, &json!({ "tickets": shown })))
+    Ok(reply::ok(&json!({ "tickets": shown })))
 }
 
 fn bad_query(name: &str, expected: &str) -> ApiError {
@@ -106,7 +107,7 @@ async fn with_request(app: &App, text: &str) -> Result<Response<Body>, ApiError>
     if let Some(Ok(request)) = request.as_deref().map(serde_json::from_str::<Value>) {
         shown["request"] = request;
     }
-    Ok(json(StatusCode::OK, &shown))
+    Ok(reply::ok(&shown))
 }
 
 async fn retry(State(app): State<Arc<App>>, Path(text): Path<String>) -> Response<Body> {

@@ -1,18 +1,19 @@
 //! What a caller sees of its tickets: `/v1/evenkeel/tickets/{id}`, and the answer
 //! to a call that became one.
 
+use super::address::put_location;
 use super::error::Fault;
 use super::record::Record;
 use super::replay;
 use super::store::{Changed, Wish};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::reply;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use evenkeel_core::{CallContext, TicketError, TicketId, TicketState};
 use evenkeel_providers::wire::ClientRequest;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// A client that knows tickets says so with this header, or with
@@ -119,7 +120,7 @@ pub(crate) async fn told(
 fn answered(app: &App, record: &Record, wanted: Wanted) -> Response<Body> {
     let answer = record.answer.as_deref().unwrap_or_default();
     if !wanted.stream {
-        return plain(StatusCode::OK, answer.to_owned());
+        return reply::json(StatusCode::OK, answer.to_owned());
     }
     match replay::events(answer, &app.served().meta_key, wanted.include_usage) {
         Ok(events) => {
@@ -132,17 +133,6 @@ fn answered(app: &App, record: &Record, wanted: Wanted) -> Response<Body> {
         }
         Err(failure) => ApiError::from_failure(&failure).into_response(),
     }
-}
-
-/// Where a ticket is asked for.
-pub(crate) fn address(id: &TicketId) -> String {
-    format!("/v1/evenkeel/tickets/{id}")
-}
-
-/// Writes where the ticket is asked for.
-pub(crate) fn put_location(headers: &mut HeaderMap, id: &TicketId) {
-    let value = HeaderValue::from_str(&address(id)).expect("an id fits a header");
-    headers.insert(header::LOCATION, value);
 }
 
 /// 202 with the ticket, for a client that has asked for it.
@@ -225,25 +215,11 @@ pub(crate) fn failed(fault: &Fault) -> ApiError {
 }
 
 pub(crate) fn shown(status: StatusCode, record: &Record) -> Response<Body> {
-    let mut response = json(status, &record.shown());
+    let mut response = reply::json(status, record.shown().to_string());
     if record.state.is_open() {
         let wait = HeaderValue::from(ASK_AGAIN);
         response.headers_mut().insert(header::RETRY_AFTER, wait);
     }
-    response
-}
-
-pub(crate) fn json(status: StatusCode, body: &Value) -> Response<Body> {
-    plain(status, body.to_string())
-}
-
-fn plain(status: StatusCode, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
     response
 }
 

@@ -1,6 +1,7 @@
 //! Calls that found nothing left, kept in the state folder until something
 //! answers them, and whoever is told of them.
 
+pub(crate) mod address;
 pub(crate) mod admin;
 pub(crate) mod client;
 mod database;
