@@ -1,6 +1,6 @@
 //! What of the router's values a record takes, and in which words.
 
-use super::chain::Hash;
+use super::hash::Hash;
 use super::id::{AuditId, Text64};
 use super::record::{AuditAttempt, AuditLatency, AuditModel, AuditPolicy, AuditUsage, Record};
 use super::time::{ExactMs, WholeMs};

@@ -4,6 +4,7 @@ mod calls;
 mod chain;
 mod content;
 mod excerpt;
+mod hash;
 mod id;
 mod kind;
 mod lines;
@@ -17,9 +18,10 @@ mod verify;
 
 mod file;
 
-pub use self::chain::{Chain, Hash, InvalidHash, Sealed};
+pub use self::chain::{Chain, Sealed};
 pub use self::content::ContentKey;
 pub use self::file::{AuditError, FileSink, FileSinkConfig, OnFailure, SyncPolicy, audit_files};
+pub use self::hash::{Hash, InvalidHash};
 pub use self::id::{AuditId, Text64, Text128};
 pub use self::kind::{KindCounts, RecordKind};
 pub use self::log::AuditLog;

@@ -1,6 +1,6 @@
 //! One record, with the members and limits of `audit-record.schema.json`.
 
-use super::chain::Hash;
+use super::hash::Hash;
 use super::id::{AuditId, Text64, Text128};
 use super::kind::{KindCounts, RecordKind};
 use super::time::{ExactMs, WallTime, WholeMs};

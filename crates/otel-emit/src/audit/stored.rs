@@ -1,6 +1,6 @@
 //! A record as it is read back.
 
-use super::chain::Hash;
+use super::hash::Hash;
 use serde_json::{Map, Value};
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Is a log what was written?
 
-use super::chain::Hash;
+use super::hash::Hash;
 use super::lines::{Line, Lines};
 use super::stored::{Stored, Unreadable};
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use super::error::AuditError;
 use super::folder::audit_files;
-use crate::audit::chain::Hash;
+use crate::audit::hash::Hash;
 use crate::audit::lines::Lines;
 use crate::audit::stored::Stored;
 use std::fs::File;

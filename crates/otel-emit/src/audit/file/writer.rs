@@ -304,7 +304,7 @@ fn now() -> Instant {
 mod tests {
     use super::super::FileSinkConfig;
     use super::*;
-    use crate::audit::chain::Hash;
+    use crate::audit::hash::Hash;
     use crate::audit::verify::Verifier;
     use evenkeel_core::SystemClock;
     use std::path::Path;
