@@ -1,6 +1,7 @@
 //! `evenkeel check`.
 
 use super::eol::{self, EolArgs};
+use super::trial;
 use evenkeel::roster::{CandidatesByRole, Severity};
 use evenkeel::{Problem, Settings, SettingsError, report};
 use evenkeel_qualify::Staleness;
@@ -35,15 +36,20 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     if args.eol.eol {
         return super::runtime()?.block_on(eol::run(&args.eol, &settings));
     }
-    let stale = out_of_date(&settings, &args.path);
+    let faults = super::runtime()?.block_on(async { trial::faults(&settings) });
+    let mut problems = settings.warnings().to_vec();
+    problems.extend(
+        faults
+            .into_iter()
+            .map(|fault| of_all(&args.path, fault, Severity::Error)),
+    );
+    problems.extend(out_of_date(&settings, &args.path));
     let is_error = |problem: &Problem| problem.severity == Severity::Error;
-    let code = if stale.iter().any(is_error) {
+    let code = if problems.iter().any(is_error) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     };
-    let mut problems = settings.warnings().to_vec();
-    problems.extend(stale);
     writeln!(std::io::stdout(), "{}", report(&problems))?;
     Ok(code)
 }
@@ -87,13 +93,19 @@ pub(super) fn out_of_date(settings: &Settings, path: &Path) -> Vec<Problem> {
     // Of the others it is said when the files are read.
     let undated = found.unverified.iter().filter(|one| one.is_undated);
     let undated = undated.map(|one| (one.to_string(), Severity::Warning));
-    let problem = |(message, severity)| Problem {
+    let all = errors.chain(undated);
+    all.map(|(message, severity)| of_all(path, message, severity))
+        .collect()
+}
+
+/// A problem of the configuration as a whole.
+fn of_all(path: &Path, message: String, severity: Severity) -> Problem {
+    Problem {
         file: path.display().to_string(),
         line: 0,
         key: String::new(),
         message,
         suggestion: None,
         severity,
-    };
-    errors.chain(undated).map(problem).collect()
+    }
 }

@@ -1,15 +1,14 @@
 //! `evenkeel explain`.
 
+use super::trial;
 use anyhow::bail;
 use evenkeel::CallContext;
 use evenkeel::Settings;
-use evenkeel::core::{Complexity, NoObserver};
-use evenkeel_gateway::HttpValidators;
+use evenkeel::core::Complexity;
 use evenkeel_router::CallErrorKind;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
@@ -38,13 +37,7 @@ fn complexity(word: &str) -> Result<Complexity, String> {
 /// Prints where a request would go in a gateway that starts now.
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.config)?;
-    // Nobody is asked, so there is nothing to keep.
-    let builder = settings.router_builder(Arc::new(NoObserver))?;
-    let validators = HttpValidators::new()?;
-    let router = builder
-        .without_tickets()
-        .http_validators(move |service| validators.validator(service))
-        .build()?;
+    let router = trial::router(&settings)?;
     let roles: Vec<String> = match args.role {
         Some(role) => vec![role],
         None => router.roles(),

@@ -11,6 +11,7 @@ mod qualify;
 mod serve;
 mod signals;
 mod status;
+mod trial;
 
 use crate::demo;
 use anyhow::Context as _;

@@ -90,6 +90,33 @@ async fn check_is_content_with_warnings() {
     );
 }
 
+/// Whatever `serve` would not start for, `check` says.
+#[tokio::test]
+async fn check_names_what_cannot_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = r#"
+[providers.a]
+dialect = "openai"
+base_url = "https://localhost:9/v1"
+ca_file = "none.pem"
+[telemetry]
+endpoint = "https://localhost:9"
+ca_file = "empty.pem"
+"#;
+    let path = write(folder.path(), &format!("{GOOD}{more}"));
+    std::fs::write(folder.path().join("empty.pem"), "").unwrap();
+    let output = run(&["check", &path]).await;
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("none.pem") && said.contains("2 errors"),
+        "{said}"
+    );
+    assert!(said.contains("no certificate found"), "{said}");
+    let output = run(&["serve", "--config", &path]).await;
+    assert_eq!(output.status.code(), Some(1));
+}
+
 #[tokio::test]
 async fn what_cannot_be_read_is_named() {
     let output = run(&["check", "/nowhere/at/all"]).await;
