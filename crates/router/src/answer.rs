@@ -52,8 +52,8 @@ pub struct AnswerStream {
     timer: Pin<Box<Sleep>>,
     /// What the timer stands at.
     armed: Instant,
-    /// An event was handed out, and the upstream has not been waited for since.
-    handed_out: bool,
+    /// When an event was handed out, until the caller comes back for the next.
+    handed_out: Option<Instant>,
 }
 
 impl fmt::Debug for AnswerStream {
@@ -110,7 +110,7 @@ impl AnswerStream {
             rest,
             timer: Box::pin(sleep_until(tokio::time::Instant::from_std(armed))),
             armed,
-            handed_out: true,
+            handed_out: Some(now()),
         }
     }
 
@@ -226,9 +226,12 @@ impl Stream for AnswerStream {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        if let Some(since) = this.handed_out.take() {
+            this.call.reader_back(this.index, since, now());
+        }
         loop {
             if let Some(event) = this.ready.pop_front() {
-                this.handed_out = true;
+                this.handed_out = Some(now());
                 if let StreamEvent::Resumed(meta) = &event {
                     this.meta.clone_from(meta);
                 }
@@ -244,9 +247,6 @@ impl Stream for AnswerStream {
             } else if let Poll::Ready(event) = slot.events.as_mut().poll_next(cx) {
                 this.take(or_broken(event))
             } else {
-                if std::mem::take(&mut this.handed_out) {
-                    this.call.reader_back(this.index, now());
-                }
                 match this.check_clocks(cx) {
                     Some(failure) => Err(failure),
                     None => return Poll::Pending,

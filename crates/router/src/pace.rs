@@ -43,11 +43,10 @@ impl Pace {
         self.stretch_tokens += tokens;
     }
 
-    /// Nobody has read since the last event: the clocks count from now again.
-    pub(crate) fn resume(&mut self, now: Instant) {
+    /// Nobody has read for so long: it is no part of the upstream's silence.
+    pub(crate) fn skip(&mut self, away: Duration) {
         if let Some(last) = self.last_content.as_mut() {
-            let away = now.saturating_duration_since(*last);
-            *last = now;
+            *last += away;
             self.stretch_began += away;
         }
     }

@@ -58,6 +58,8 @@ pub(super) struct Attempt {
     /// Patience ran out and no hedge could start: ask again when the role has
     /// moved on from this epoch.
     pub(super) asks_again: Option<u64>,
+    /// The same for what passes by itself: ask again then.
+    pub(super) looks_again: Option<Instant>,
     /// What `asks_again` was when the attempt ended, for a retry of it.
     pub(super) asks_again_at_end: Option<u64>,
     /// The rung whose patience ran out, for a hedge or what replaced it.

@@ -20,6 +20,15 @@ const BEHIND: [(bool, bool); 4] = [(false, false), (false, true), (true, false),
 /// model's latest, and as much again until it is the call's turn.
 const TRIAL_PATIENCES: u32 = 2;
 
+/// A rung that can be asked after a while.
+#[derive(Debug, Clone, Copy)]
+struct Return {
+    left: Duration,
+    rung: usize,
+    reason: &'static str,
+    kind: AttemptKind,
+}
+
 impl Call {
     /// Whether this call has asked the rung already.
     pub(super) fn tried(&self, rung: usize) -> bool {
@@ -49,7 +58,7 @@ impl Call {
         model.near_limit(|| self.draw(rung), now)
     }
 
-    fn full(&self, rung: usize) -> bool {
+    pub(super) fn full(&self, rung: usize) -> bool {
         self.role.rungs[rung].model.capacity.available_permits() == 0
     }
 
@@ -85,6 +94,14 @@ impl Call {
             .find(|r| fitting(r) && self.behind(*r) == BEHIND[0]);
         let any = || self.ranked().filter(fitting);
         first.or_else(|| any().min_by_key(|r| self.behind(*r)))
+    }
+
+    /// All rungs, benched or not, of which `is` holds, in the order of [`best`](Self::best).
+    pub(super) fn all(&self, benched: bool, is: impl Fn(usize) -> bool) -> Vec<usize> {
+        let fitting = |r: &usize| self.benched(*r) == benched && is(*r);
+        let mut rungs: Vec<usize> = self.ranked().filter(fitting).collect();
+        rungs.sort_by_key(|r| self.behind(*r));
+        rungs
     }
 
     fn usable(&self, rung: usize, now: Instant) -> bool {
@@ -201,6 +218,7 @@ impl Call {
             return;
         }
         if self.any_running()
+            || self.ask_left_again(now)
             || self.wait_for_place(kind, now)
             || self.wait_for_trial(kind, now)
             || self.wait_for_return(now)
@@ -208,37 +226,6 @@ impl Call {
             return;
         }
         self.end_exhausted(now);
-    }
-
-    /// Queues for a rung that only lacks a free place, up to its patience.
-    fn wait_for_place(&mut self, kind: AttemptKind, now: Instant) -> bool {
-        let only_full = |r| self.full(r) && self.refusal(r, now).is_none();
-        let rung = self.best(false, only_full);
-        let Some(rung) = rung.or_else(|| self.best(true, only_full)) else {
-            return false;
-        };
-        let Some(until) = self.may_queue_until(rung, now) else {
-            return false;
-        };
-        let planned = Planned {
-            rung,
-            kind,
-            at: now,
-            repeats: None,
-        };
-        self.queued = Some((planned, until));
-        true
-    }
-
-    /// Ends the queueing, if the call queues: into the trail with it.
-    pub(super) fn leave_queue(&mut self, now: Instant) -> Option<Planned> {
-        let (planned, _) = self.queued.take()?;
-        let waited = now.saturating_duration_since(planned.at);
-        if !waited.is_zero() {
-            let reason = Refusal::AtCapacity.as_str();
-            self.note_wait(planned.rung, waited, reason, planned.at);
-        }
-        Some(planned)
     }
 
     /// A wait that begins at `began`: into the trail, as one with that before it
@@ -271,17 +258,6 @@ impl Call {
         });
     }
 
-    /// Until when this call may queue: one patience for all its queueing.
-    fn may_queue_until(&mut self, rung: usize, now: Instant) -> Option<Instant> {
-        let until = match self.queue_until {
-            Some(until) => until,
-            None => self.patience(rung, now).ends_at.unwrap_or(self.deadline),
-        };
-        let until = until.min(self.deadline);
-        self.queue_until = Some(until);
-        (until > now).then_some(until)
-    }
-
     /// Waits a moment for a rung whose half-open breaker has all its trials
     /// out: their end, soon, tells whether it takes calls again.
     fn wait_for_trial(&mut self, kind: AttemptKind, now: Instant) -> bool {
@@ -310,33 +286,100 @@ impl Call {
         true
     }
 
-    /// Waits for the earliest end of a cooldown, or until a rate limit allows the
-    /// call, if an answer then still fits the deadline.
+    /// Waits for the end of a cooldown, or until a rate limit allows the call, at the rung
+    /// that is back first of those whose answer then still fits the deadline. One that this
+    /// call has met the limit of is asked again, as often as the policy repeats it.
     fn wait_for_return(&mut self, now: Instant) -> bool {
-        let waits = (0..self.role.rungs.len()).filter_map(|r| match self.refusal(r, now)? {
-            refusal @ (Refusal::Cooldown(left) | Refusal::RateLimitNear(left)) => {
-                Some((left, r, refusal.as_str()))
+        let mut returns: Vec<Return> = (0..self.role.rungs.len())
+            .filter_map(|rung| self.returns(rung, now))
+            .collect();
+        returns.sort_by_key(|back| (back.left, back.rung));
+        for back in returns {
+            let left = self.spread(back.left);
+            let expected = self.role.rungs[back.rung].expected(self.measure, now);
+            let fits = left.saturating_add(expected) < self.deadline.saturating_duration_since(now);
+            if !fits || !self.takes_repeat(back, now) {
+                continue;
+            }
+            self.note_wait(back.rung, left, back.reason, now);
+            self.planned = Some(Planned {
+                rung: back.rung,
+                kind: back.kind,
+                at: now + left,
+                repeats: None,
+            });
+            return true;
+        }
+        false
+    }
+
+    /// When the rung can be asked again, where it is known.
+    fn returns(&self, rung: usize, now: Instant) -> Option<Return> {
+        let refusal = self.refusal(rung, now)?;
+        let back = |left, reason, kind| Return {
+            left,
+            rung,
+            reason,
+            kind,
+        };
+        match refusal {
+            Refusal::Cooldown(left) | Refusal::RateLimitNear(left) => {
+                Some(back(left, refusal.as_str(), AttemptKind::Failover))
+            }
+            Refusal::Tried => {
+                let limited = RungEndKind::Failed(Class::RateLimited);
+                let met = self.ends.contains(&(rung, limited));
+                let left = self.role.rungs[rung].model.cooldown.remaining(now)?;
+                let may = met
+                    && self.retries[rung] < self.role.policy.retry.rate_limited
+                    && self.would_refuse_retry(rung, now).is_none();
+                may.then(|| back(left, Class::RateLimited.as_str(), AttemptKind::Retry))
             }
             _ => None,
-        });
-        let Some((left, rung, reason)) = waits.min() else {
-            return false;
-        };
-        // Callers that wait for the same return do not all come back at once.
-        let spread = (left / 10).min(Duration::from_secs(1));
-        let left = left + spread.mul_f64((self.unit.0)());
-        let need = left.saturating_add(self.role.rungs[rung].expected(self.measure, now));
-        if need >= self.deadline.saturating_duration_since(now) {
-            return false;
         }
-        self.note_wait(rung, left, reason, now);
-        self.planned = Some(Planned {
-            rung,
-            kind: AttemptKind::Failover,
-            at: now + left,
-            repeats: None,
-        });
-        true
+    }
+
+    /// Whether the retry budget has one for it, where it is a repeat.
+    fn takes_repeat(&mut self, back: Return, now: Instant) -> bool {
+        if back.kind != AttemptKind::Retry {
+            return true;
+        }
+        let budget = &self.role.rungs[back.rung].model.provider.retries;
+        let takes = budget.try_withdraw(now);
+        if takes {
+            self.retries[back.rung] += 1;
+        } else {
+            self.trail.steps.push(TrailStep::RetryRefused {
+                rung: back.rung,
+                at: self.since(now),
+            });
+        }
+        takes
+    }
+
+    /// A wait, a little longer: callers that wait for the same return do not all come back
+    /// at once.
+    pub(super) fn spread(&self, left: Duration) -> Duration {
+        let spread = (left / 10).min(Duration::from_secs(1));
+        left + spread.mul_f64((self.unit.0)())
+    }
+
+    /// Asks a rung again that was left because it was slow, by the policy before it had
+    /// answered: a late answer is better than none. Once per rung.
+    fn ask_left_again(&mut self, now: Instant) -> bool {
+        while let Some(rung) = self.left.pop() {
+            let budget = &self.role.rungs[rung].model.provider.retries;
+            if self.would_refuse_retry(rung, now).is_none() && budget.try_withdraw(now) {
+                self.planned = Some(Planned {
+                    rung,
+                    kind: AttemptKind::Retry,
+                    at: now,
+                    repeats: None,
+                });
+                return true;
+            }
+        }
+        false
     }
 
     /// A rung could not be asked: into the trail, once per rung and reason.

@@ -91,8 +91,8 @@ impl Call {
         meta
     }
 
-    /// The winner's answer is complete.
-    /// Puts into `meta` what it cost.
+    /// The winner's answer is complete. Puts into `meta` what it cost, and what was not
+    /// passed on as it was meant.
     pub(crate) fn completed(&mut self, index: usize, meta: &mut Meta, now: Instant) {
         self.measured(index, now);
         let rung = self.attempts[index].rung;
@@ -105,6 +105,7 @@ impl Call {
             on_behalf((self.id, None), || permits.succeeded(&model, now));
         }
         self.end_attempt(index, AttemptOutcome::Won, false, now);
+        meta.adapted.clone_from(&self.attempts[index].adapted);
         self.price(index, meta);
         self.account_answer(meta, true, now);
         let end = End {
@@ -300,6 +301,8 @@ impl Call {
         let ends: Vec<RungEnd> = self.ends.iter().map(|end| self.rung_end(end)).collect();
         let kind = match (self.ends.as_slice(), self.last_failure.take()) {
             ([(_, RungEndKind::Failed(_))], Some(failure)) => CallErrorKind::Failed(failure),
+            // Every model ended its answer where the caller said: that is the caller's to know.
+            (_, Some(failure)) if self.all_ended_as_asked() => CallErrorKind::Failed(failure),
             // Nothing that may be asked can do as much: that is the caller's to know.
             (ends, _) if !ends.is_empty() && ends.iter().all(|(_, end)| end.is_below()) => {
                 CallErrorKind::Failed(below_all(ends.iter().filter_map(|(_, end)| end.refusal())))
@@ -442,7 +445,7 @@ impl Call {
         if self.ended {
             return;
         }
-        self.leave_queue(now);
+        self.leave_queue(None, now);
         for index in 0..self.attempts.len() {
             if !self.attempts[index].running {
                 continue;

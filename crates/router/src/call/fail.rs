@@ -7,7 +7,7 @@ use crate::on_behalf::on_behalf;
 use crate::rung::{Measure, limits};
 use evenkeel_breaker::Backoff;
 use evenkeel_core::{
-    AttemptKind, AttemptOutcome, Class, Failure, Phase, Refusal, Scope, TrailStep,
+    AttemptKind, AttemptOutcome, Class, Failure, Finish, Phase, Refusal, Scope, TrailStep,
 };
 use evenkeel_roster::OnContentFilter;
 use std::fmt;
@@ -26,9 +26,36 @@ impl fmt::Debug for Unit {
 
 impl Call {
     /// An attempt failed. Its upstream is closed already.
-    pub(crate) fn failed(&mut self, index: usize, failure: Failure, now: Instant) {
-        let counts = self.says_of_model(&failure);
+    pub(crate) fn failed(&mut self, index: usize, mut failure: Failure, now: Instant) {
+        if let Some(bound) = self.ends_as_asked(index, &failure) {
+            self.ended_as_asked.push(index);
+            failure.message = format!("{}; {bound}", failure.message);
+            // Asked the same again, it would end there again.
+            failure.same_model_may_help = false;
+        }
+        let counts = self.says_of_model(index, &failure);
         self.failed_counting(index, failure, counts, now);
+    }
+
+    /// Where the caller made an answer end, if that is why it is useless: at a cap or at a
+    /// text of its own.
+    fn ends_as_asked(&self, index: usize, failure: &Failure) -> Option<String> {
+        let is_useless = matches!(failure.class, Class::Malformed | Class::Semantic);
+        let finish = self.attempts[index]
+            .reported
+            .finish
+            .filter(|_| is_useless)?;
+        let request = &self.request;
+        match finish {
+            Finish::Length => {
+                let most = request.max_output_tokens?;
+                Some(format!("the request allows it {most} tokens"))
+            }
+            Finish::Stop | Finish::StopSequence if !request.stop.is_empty() => {
+                Some("the request has it end at texts of its own (`stop`)".to_owned())
+            }
+            _ => None,
+        }
     }
 
     /// As [`failed`](Self::failed); `counts` says whether the failure is one of its model.
@@ -68,10 +95,19 @@ impl Call {
         }
     }
 
+    /// Whether every attempt was made in vain for the caller's sake.
+    pub(super) fn all_ended_as_asked(&self) -> bool {
+        !self.attempts.is_empty() && self.ended_as_asked.len() == self.attempts.len()
+    }
+
     /// Whether the failure says something of the model's health. A clock that
     /// the caller made shorter than the role's own, and shorter than T95, does
-    /// not: else one impatient caller would open the breaker for all.
-    pub(super) fn says_of_model(&self, failure: &Failure) -> bool {
+    /// not, nor does an end that the caller set: else one caller would open the
+    /// breaker for all.
+    pub(super) fn says_of_model(&self, index: usize, failure: &Failure) -> bool {
+        if self.ended_as_asked.contains(&index) {
+            return false;
+        }
         let own = self.role.policy.clocks;
         let (used, own) = match failure.phase {
             Some(Phase::Connect) => (self.clocks.connect, own.connect),

@@ -5,7 +5,7 @@ use crate::keep::{KeptPlace, Loser, Lost};
 use crate::rung::limits;
 use evenkeel_core::{AttemptKind, ChatRequest, Class, EventKind, TrailStep, Value};
 use evenkeel_roster::HedgeMode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Fields that store state at the provider or have it run on its own.
 const STATEFUL: [&str; 3] = ["previous_response_id", "container", "background"];
@@ -28,6 +28,9 @@ pub(super) fn replayable(request: &ChatRequest) -> bool {
     own_tools && !set("store") && !set("web_search_options") && !STATEFUL.into_iter().any(set)
 }
 
+/// Shortest and longest pause before a call that waits for any free place looks again.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
 impl Call {
     /// Starts a hedge, or notes why none starts.
     pub(super) fn out_of_patience(&mut self, index: usize, now: Instant) {
@@ -36,17 +39,16 @@ impl Call {
         if let Err(reason) = self.may_hedge(rung, in_breach, now) {
             let may_change = matches!(reason, "budget" | "one_per_call" | "too_large" | "no_rung");
             let epoch = self.role.word.load().epoch;
+            let passes = (reason == "no_rung").then(|| self.may_be_asked_at(rung, now));
             self.attempts[index].asks_again = may_change.then_some(epoch);
-            self.trail.steps.push(TrailStep::HedgeRefused {
-                rung,
-                reason,
-                at: self.since(now),
-            });
+            self.attempts[index].looks_again = passes.flatten();
+            self.note_hedge_refused(rung, reason, now);
             self.hedge_refused(index, reason, now);
             return;
         }
         if self.role.policy.hedge.mode == HedgeMode::Switch {
             self.note_failed(rung, Class::Timeout);
+            self.left.push(rung);
             self.lose(index, false, now);
         }
         let Some(hedge) = self.start_next(AttemptKind::Hedge, now) else {
@@ -68,6 +70,34 @@ impl Call {
                 budgeted: !in_breach,
             },
         );
+    }
+
+    /// When a rung beside `except` may be asked that refuses for a while, or lacks no more
+    /// than a place; none where nobody will be.
+    fn may_be_asked_at(&self, except: usize, now: Instant) -> Option<Instant> {
+        let (t95, _) = limits(&self.role.policy, self.measure);
+        let pause = (t95 / 10).clamp(LOOK_AGAIN.0, LOOK_AGAIN.1);
+        let others = (0..self.role.rungs.len()).filter(|r| *r != except);
+        let waits = others.filter_map(|r| match self.refusal(r, now) {
+            None => Some(pause),
+            Some(refusal) => Some(refusal.retry_in()?.max(LOOK_AGAIN.0)),
+        });
+        now.checked_add(waits.min()?)
+    }
+
+    /// That no hedge starts: into the trail, once per rung and reason.
+    fn note_hedge_refused(&mut self, rung: usize, reason: &'static str, now: Instant) {
+        let is_known = self.trail.steps.iter().any(|step| {
+            matches!(step, TrailStep::HedgeRefused { rung: r, reason: known, .. }
+                if *r == rung && *known == reason)
+        });
+        if !is_known {
+            self.trail.steps.push(TrailStep::HedgeRefused {
+                rung,
+                reason,
+                at: self.since(now),
+            });
+        }
     }
 
     /// Whether the attempt at `rung` may be hedged as of `now`, and if not, why.

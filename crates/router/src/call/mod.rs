@@ -11,6 +11,7 @@ mod degraded;
 mod end;
 mod fail;
 mod hedge;
+mod queue;
 mod race;
 mod reported;
 mod resume;
@@ -59,8 +60,8 @@ pub(crate) enum Step {
     Ask { attempt: usize, rung: usize },
     /// The attempt's window is over: it commits with what it holds.
     Commit { attempt: usize },
-    /// Wait for a free place at `rung`, then call [`Call::place_free`].
-    Queue { rung: usize, until: Instant },
+    /// Wait for a free place at one of `rungs`, then call [`Call::place_free`].
+    Queue { rungs: Vec<usize>, until: Instant },
     /// Close an attempt's upstream; keep it open to be measured if it says so.
     Close { attempt: usize, keep: Option<Loser> },
     /// Nothing before `until`, or an upstream's event.
@@ -94,7 +95,7 @@ pub(crate) struct Call {
     assigned: usize,
     attempts: Vec<Attempt>,
     planned: Option<Planned>,
-    queued: Option<(Planned, Instant)>,
+    queued: Option<queue::Queued>,
     /// Until when this call may queue, once it has.
     queue_until: Option<Instant>,
     /// Until when this call may wait for breakers' trials, once it has.
@@ -103,8 +104,13 @@ pub(crate) struct Call {
     awaited: Option<degraded::Awaited>,
     steps: VecDeque<Step>,
     hedges: usize,
+    /// Rungs that were left before they had answered, because they were slow
+    /// (`hedge.mode = "switch"`).
+    left: Vec<usize>,
     /// Hedges that are under way.
     races: Vec<race::Race>,
+    /// Attempts whose answers are useless because they end where the caller said.
+    ended_as_asked: Vec<usize>,
     /// Attempts of which it was told that no hedge could start beside them.
     unhedged: Vec<usize>,
     /// Same-rung retries made, by rung.
@@ -182,7 +188,9 @@ impl Call {
             awaited: None,
             steps: VecDeque::new(),
             hedges: 0,
+            left: Vec::new(),
             races: Vec::new(),
+            ended_as_asked: Vec::new(),
             unhedged: Vec::new(),
             retries: vec![0; role.rungs.len()],
             shadow,
@@ -286,15 +294,14 @@ impl Call {
         if let Some(attempt) = self.window_over(now) {
             return Step::Commit { attempt };
         }
-        if let Some((planned, until)) = self.queued.filter(|_| !self.ended) {
-            if now < until {
+        if let Some(queued) = self.queued.as_ref().filter(|_| !self.ended) {
+            if now < queued.until {
                 return Step::Queue {
-                    rung: planned.rung,
-                    until,
+                    rungs: queued.rungs.clone(),
+                    until: queued.until,
                 };
             }
-            self.leave_queue(now);
-            self.end_exhausted(now);
+            self.look_again(now);
         }
         if let Some(step) = self.steps.pop_front() {
             return step;
@@ -316,6 +323,7 @@ impl Call {
         sooner(self.primary_due(now));
         for attempt in self.attempts.iter().filter(|a| a.running) {
             sooner(attempt.patience.due());
+            sooner(attempt.looks_again);
             sooner(attempt.window_ends);
             sooner(attempt.pace.as_ref().and_then(Pace::due));
             let window = self.role.rungs[attempt.rung].window(self.measure);
@@ -345,12 +353,13 @@ impl Call {
             if let Some(failure) = attempt.pace.as_mut().and_then(|p| p.check(now)) {
                 self.close(index, None);
                 self.failed(index, failure, now);
-            } else if self.attempts[index]
-                .patience
-                .due()
-                .is_some_and(|due| due <= now)
-            {
-                self.attempts[index].patience.spent = true;
+                continue;
+            }
+            let attempt = &mut self.attempts[index];
+            let due = attempt.patience.due().or(attempt.looks_again);
+            if due.is_some_and(|due| due <= now) {
+                attempt.patience.spent = true;
+                attempt.looks_again = None;
                 self.out_of_patience(index, now);
             }
         }
@@ -395,16 +404,6 @@ impl Call {
             }
         }
         asked
-    }
-
-    /// A place at the queued rung is free, and this call's; it is given back where the
-    /// deadline has come too.
-    pub(crate) fn place_free(&mut self, place: OwnedSemaphorePermit, now: Instant) {
-        if let Some(planned) = self.leave_queue(now)
-            && now < self.deadline
-        {
-            self.start_planned(planned, Some(place), now);
-        }
     }
 
     fn start_planned(
@@ -471,6 +470,7 @@ impl Call {
             running: true,
             patience,
             asks_again: repeats.and_then(|r| r.asks_again),
+            looks_again: None,
             asks_again_at_end: None,
             hedge_of: repeats.and_then(|r| r.hedge_of),
             race: repeats.and_then(|r| r.race),
@@ -564,10 +564,10 @@ impl Call {
     }
 
     /// The caller of a committed stream comes back to read: the time it was
-    /// away is no stall of the upstream.
-    pub(crate) fn reader_back(&mut self, index: usize, now: Instant) {
+    /// away, since then, is no stall of the upstream.
+    pub(crate) fn reader_back(&mut self, index: usize, since: Instant, now: Instant) {
         if let Some(pace) = self.attempts[index].pace.as_mut() {
-            pace.resume(now);
+            pace.skip(now.saturating_duration_since(since));
         }
     }
 
@@ -576,6 +576,7 @@ impl Call {
         let attempt = &mut self.attempts[index];
         attempt.patience.spent = true;
         attempt.asks_again = None;
+        attempt.looks_again = None;
         let rung = attempt.rung;
         if let Some(observation) = attempt.observation.take() {
             self.role.measured(self.at(rung), observation, now);
@@ -626,7 +627,7 @@ impl Call {
             }
         }
         self.planned = None;
-        self.leave_queue(now);
+        self.leave_queue(None, now);
         self.fail(crate::error::CallErrorKind::Failed(failure), now);
     }
 }

@@ -183,7 +183,7 @@ impl Call {
         // neither does an answer that differs from another model's.
         let counts = failure.phase != Some(Phase::Deadline)
             && !joint.is_some_and(Joint::differs)
-            && self.says_of_model(&failure);
+            && self.says_of_model(index, &failure);
         self.stop_attempt(index, &failure, counts, now);
         let (from, told) = match self.resume.take_if(|resume| resume.joint.is_some()) {
             // It was to go on and did not: the caller hears of the break itself.

@@ -2,9 +2,15 @@
 
 use crate::world::{Plan, ms, steady, told};
 use evenkeel_chaos::{Behaviour, Fault};
-use evenkeel_core::{CallContext, Class, ClockOverrides, Phase};
-use evenkeel_roster::{HedgeMode, Signal};
+use evenkeel_core::{
+    CallContext, ChatResponse, Class, ClockOverrides, Delta, EventStream, Failure, Phase, Provider,
+    ProviderCall, StreamEvent, Usage,
+};
+use evenkeel_roster::{Commit, HedgeMode, OnStreamBreak, Signal};
 use evenkeel_router::CallErrorKind;
+use futures_util::StreamExt;
+use futures_util::stream::{self, once};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,6 +36,77 @@ async fn comments_do_not_stop_the_first_token_clock() {
         told(&answer.trail()),
         ["0 first timeout", "no hedge 0 off", "1 failover running"]
     );
+}
+
+/// Says one word, and then only that it is there.
+#[derive(Debug)]
+struct Pings(StreamEvent);
+
+#[async_trait::async_trait]
+impl Provider for Pings {
+    async fn complete(&self, _: ProviderCall) -> Result<ChatResponse, Failure> {
+        unreachable!("the caller streams")
+    }
+
+    async fn stream(&self, _: ProviderCall) -> Result<EventStream, Failure> {
+        let word = StreamEvent::Delta(Delta::Text("word".into()));
+        let pings = stream::repeat(self.0.clone()).then(|ping| async move {
+            tokio::time::sleep(ms(300)).await;
+            Ok(ping)
+        });
+        Ok(Box::pin(once(async { Ok(word) }).chain(pings)))
+    }
+}
+
+/// What the caller is passed on meanwhile is no sign of progress.
+#[tokio::test(start_paused = true)]
+async fn signs_of_life_do_not_stop_the_stall_clock() {
+    let empty = Delta::Text(String::new());
+    let signs = [
+        StreamEvent::KeepAlive,
+        StreamEvent::Usage(Usage::default()),
+        StreamEvent::Delta(empty),
+    ];
+    for sign in signs {
+        let pings = Pings(sign.clone());
+        let pings = Arc::new(pings);
+        let world = no_hedges(Plan::new(vec![steady(100)]))
+            .policy(|p| {
+                p.commit = Commit::FirstToken;
+                p.on_stream_break = OnStreamBreak::Fail;
+            })
+            .provider(move |_, _| pings.clone())
+            .build();
+        let began = Instant::now();
+        let mut answer = world.stream().await.unwrap();
+        let mut last = None;
+        while let Some(event) = answer.next().await {
+            last = Some(event);
+        }
+        let failure = last.unwrap().unwrap_err();
+        assert_eq!(
+            (failure.class, failure.phase),
+            (Class::Timeout, Some(Phase::Stall)),
+            "{sign:?}"
+        );
+        assert_eq!(began.elapsed(), ms(2_000), "{sign:?}");
+    }
+}
+
+/// The time for which the caller does not read is not the model's.
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_is_away_stalls_nobody() {
+    let slow = Behaviour::healthy(evenkeel_chaos::Latency::millis(100))
+        .with_tokens(4)
+        .with_inter_token(ms(1_500));
+    let world = no_hedges(Plan::new(vec![slow])).build();
+    let mut answer = world.stream().await.unwrap();
+    let mut ended = false;
+    while let Some(event) = answer.next().await {
+        ended = event.unwrap() == StreamEvent::End;
+        tokio::time::sleep(ms(1_900)).await;
+    }
+    assert!(ended);
 }
 
 #[tokio::test(start_paused = true)]

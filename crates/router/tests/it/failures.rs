@@ -155,6 +155,51 @@ async fn a_lone_rung_in_cooldown_waits_if_that_fits_the_deadline() {
 }
 
 // C118
+/// A limit that the call has met itself is waited for like one that others have met.
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_waited_for_when_nobody_else_answers() {
+    let limited = Behaviour::failing(Fault::rate_limited(ms(3_000)));
+    let world = Plan::new(vec![limited, Behaviour::failing(Fault::status(500))])
+        .policy(|p| p.retry.rate_limited = 1)
+        .build();
+    let again = async {
+        tokio::time::sleep(ms(1_000)).await;
+        world.set(0, steady(100));
+    };
+    let (answer, ()) = tokio::join!(world.ask(), again);
+    let answer = answer.unwrap();
+    assert_eq!(answer.meta.rung, 0);
+    assert!(answer.meta.latency_added >= ms(3_000));
+    let told = told(&answer.trail);
+    assert_eq!(
+        told,
+        [
+            "0 first rate_limited",
+            "1 failover transient",
+            "wait 0 rate_limited",
+            "0 retry won"
+        ]
+    );
+}
+
+/// The earliest return is of no use to a call that it leaves too little time for its answer.
+#[tokio::test(start_paused = true)]
+async fn a_return_that_fits_is_waited_for_though_another_is_earlier() {
+    let limited = |wait| Behaviour::failing(Fault::rate_limited(ms(wait)));
+    let world = Plan::new(vec![limited(3_000), limited(2_000)])
+        .rung(|rung, config| {
+            if rung == 1 {
+                config.median_latency = Some(ms(8_000));
+            }
+        })
+        .build();
+    world.ask().await.unwrap_err();
+    world.set(0, steady(100));
+    world.set(1, steady(100));
+    let answer = world.ask_with(deadline(ms(5_000))).await.unwrap();
+    assert_eq!(answer.meta.rung, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_missing_model_is_set_aside_with_an_alert() {
     let world = Plan::new(vec![failing(404), steady(100)]).build();

@@ -19,6 +19,7 @@ mod hedging;
 mod machine;
 mod notice;
 mod operators;
+mod own_ends;
 mod pass;
 mod queueing;
 mod race;

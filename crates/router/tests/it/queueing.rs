@@ -1,6 +1,7 @@
 //! Waiting for a free place at a model.
 
 use crate::world::{Plan, World, ms, steady, told};
+use evenkeel_chaos::{Behaviour, Fault};
 use evenkeel_core::{EventKind, Trail, TrailStep};
 use evenkeel_roster::HedgeMode;
 use futures_util::future::join_all;
@@ -103,4 +104,74 @@ async fn a_caller_who_leaves_the_queue_leaves_its_place_to_the_next() {
         _ => None,
     });
     assert_eq!(left, [[("at_capacity", Duration::ZERO, ms(100))]]);
+}
+
+/// Two models that take one call at a time.
+fn two_narrow(rungs: [Behaviour; 2]) -> World {
+    Plan::new(rungs.into())
+        .model(|_, model| model.max_concurrency = 1)
+        .policy(|p| p.hedge.mode = HedgeMode::Off)
+        .build()
+}
+
+/// Whoever waits for a place takes the first that is free, at whichever model.
+#[tokio::test(start_paused = true)]
+async fn the_first_free_place_of_any_model_is_taken() {
+    let world = two_narrow([steady(8_000), steady(300)]);
+    let answers = join_all((0..4).map(|nth| {
+        let world = &world;
+        async move {
+            sleep(ms(nth * 10)).await;
+            world.ask().await.unwrap()
+        }
+    }))
+    .await;
+    let rungs: Vec<_> = answers.iter().map(|answer| answer.meta.rung).collect();
+    assert_eq!(rungs, [0, 1, 1, 1]);
+    assert_eq!(
+        told(&answers[3].trail),
+        [
+            "skip 0 at_capacity",
+            "skip 1 at_capacity",
+            "wait 1 at_capacity",
+            "1 failover won"
+        ]
+    );
+}
+
+/// A model that comes back while the call queues at another is asked then.
+#[tokio::test(start_paused = true)]
+async fn who_queues_asks_a_model_that_is_back_meanwhile() {
+    let limited = Fault::rate_limited(ms(700));
+    let world = two_narrow([Behaviour::failing(limited), steady(8_000)]);
+    let busy = async { world.ask().await.unwrap().meta.rung };
+    let waiting = async {
+        sleep(ms(50)).await;
+        world.set(0, steady(100));
+        let began = tokio::time::Instant::now();
+        let rung = world.ask().await.unwrap().meta.rung;
+        (rung, began.elapsed())
+    };
+    let (first, (second, after)) = tokio::join!(busy, waiting);
+    assert_eq!((first, second), (1, 0));
+    assert!(after < ms(1_000), "{after:?}");
+}
+
+/// A hedge that nobody could take when patience ran out begins when somebody can.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_begins_when_a_place_is_free_for_it() {
+    let world = Plan::new(vec![Behaviour::failing(Fault::Hang), steady(900)])
+        .model(|_, model| model.max_concurrency = 1)
+        .build();
+    let first = world.ask();
+    // From 0.5 s to 1.4 s somebody else has the fallback's only place.
+    let other = async {
+        sleep(ms(500)).await;
+        world.ask().await.unwrap().meta.rung
+    };
+    let (answer, rung) = tokio::join!(first, other);
+    let answer = answer.unwrap();
+    assert_eq!((rung, answer.meta.rung), (1, 1));
+    let took = answer.meta.latency_added;
+    assert!((ms(1_400)..ms(1_700)).contains(&took), "{took:?}");
 }

@@ -107,6 +107,8 @@ struct Course {
     /// Why no hedge began, and when.
     refused: Vec<(usize, &'static str, u64)>,
     hedged: bool,
+    /// The rung that was left for a hedge, until it is asked again.
+    left: Option<usize>,
     /// The winner's place and when it committed.
     won: Option<(usize, u64)>,
     /// Two things were due at one instant: which comes first is nobody's promise.
@@ -214,7 +216,7 @@ impl Course {
     }
 
     /// A hedge that fails is replaced; a first attempt is not while a hedge runs; the last
-    /// one that fails sends the call on.
+    /// one that fails sends the call on, at last to the rung that was left while it was slow.
     fn fail(&mut self, race: &Race, index: usize, class: &'static str, at: u64) {
         self.runners[index].end = Some((at, class));
         let others = self.running().next().is_some();
@@ -224,6 +226,8 @@ impl Course {
         }
         if let Some(next) = self.untried(race) {
             self.start(race, next, "failover", others, at);
+        } else if !others && let Some(left) = self.left.take() {
+            self.start(race, left, "retry", false, at);
         }
     }
 
@@ -248,6 +252,7 @@ impl Course {
         }
         if race.mode == HedgeMode::Switch {
             self.runners[index].end = Some((at, "lost"));
+            self.left = Some(rung);
         }
         self.hedged = true;
         self.start(race, next.expect("else it was refused"), "hedge", true, at);
