@@ -327,8 +327,15 @@ impl Permits {
         drop(self.capacity);
     }
 
-    /// The attempt failed: its class says what that counts on.
-    pub(crate) fn failed(self, model: &ModelHealth, failure: &Failure, now: Instant) {
+    /// The attempt failed: its class says what that counts on. Given back is the permit of
+    /// the count of useless answers, for a failure that counts there.
+    #[must_use]
+    pub(crate) fn failed(
+        self,
+        model: &ModelHealth,
+        failure: &Failure,
+        now: Instant,
+    ) -> Option<OwnedPermit> {
         let wait = failure.retry_after;
         match failure.class.counts_on() {
             CountsOn::Nothing => {}
@@ -343,12 +350,10 @@ impl Permits {
                 let _ = self.breakers.model.failure(now, wait);
                 let _ = self.breakers.provider.failure(now, wait);
             }
-            CountsOn::Semantic => {
-                // The wire was fine and the answer useless: a count of its own,
-                // neutral for the health of model and provider.
-                let _ = self.semantic.failure(now, wait);
-            }
+            // The wire was fine and the answer useless: a count of its own, neutral for
+            // the health of model and provider.
+            CountsOn::Semantic => return Some(self.semantic),
         }
-        drop(self.capacity);
+        None
     }
 }

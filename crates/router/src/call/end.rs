@@ -79,6 +79,11 @@ impl Call {
             }
         }
         self.planned = None;
+        on_behalf((self.id, Some(Class::Semantic)), || {
+            for useless in self.useless.drain(..) {
+                let _ = useless.failure(now, None);
+            }
+        });
         self.winner = Some(index);
         self.answering = Some(index);
         self.attempts[index].patience.spent = true;

@@ -10,6 +10,7 @@ use evenkeel_core::{
     AttemptKind, AttemptOutcome, Class, Failure, Finish, Phase, Refusal, Scope, TrailStep,
 };
 use evenkeel_roster::OnContentFilter;
+use evenkeel_schema_adapter::AnswerError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -140,9 +141,16 @@ impl Call {
         if let Some(permits) = permits
             && counts
         {
-            on_behalf((self.id, Some(failure.class)), || {
-                permits.failed(&model, failure, now);
+            let is_by_schema = is_by_schema(failure);
+            let useless = on_behalf((self.id, Some(failure.class)), || {
+                let permit = permits.failed(&model, failure, now)?;
+                if is_by_schema {
+                    return Some(permit);
+                }
+                let _ = permit.failure(now, failure.retry_after);
+                None
             });
+            self.useless.extend(useless);
         }
         if failure.scope == Scope::Provider {
             let provider = model.provider.name.clone();
@@ -324,5 +332,14 @@ impl Call {
         };
         let expected = self.role.rungs[rung].expected(self.measure, now);
         wait.saturating_add(expected) < end.saturating_duration_since(now)
+    }
+}
+
+/// Whether an answer is useless by the caller's own schema, which may be one that nobody
+/// can meet.
+fn is_by_schema(failure: &Failure) -> bool {
+    match failure.source.as_deref() {
+        Some(source) => source.is::<AnswerError>(),
+        None => false,
     }
 }

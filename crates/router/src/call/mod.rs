@@ -31,6 +31,7 @@ use crate::role::Role;
 use crate::rung::{At, Measure, limits};
 use crate::shadow::Candidate;
 use crate::tailor::Tailored;
+use evenkeel_breaker::OwnedPermit;
 use evenkeel_core::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallId, ChatRequest, Clocks,
     EventKind, Failure, Phase, RateLimits, Refusal, Reported, StreamEvent, TraceContext, Trail,
@@ -109,6 +110,9 @@ pub(crate) struct Call {
     left: Vec<usize>,
     /// Hedges that are under way.
     races: Vec<race::Race>,
+    /// Of answers that were useless by the caller's schema, until another model's is not:
+    /// then they count. Else it may be a schema that no model can meet.
+    useless: Vec<OwnedPermit>,
     /// Attempts whose answers are useless because they end where the caller said.
     ended_as_asked: Vec<usize>,
     /// Attempts of which it was told that no hedge could start beside them.
@@ -190,6 +194,7 @@ impl Call {
             hedges: 0,
             left: Vec::new(),
             races: Vec::new(),
+            useless: Vec::new(),
             ended_as_asked: Vec::new(),
             unhedged: Vec::new(),
             retries: vec![0; role.rungs.len()],

@@ -89,7 +89,13 @@ impl Reported {
             let full_at = self.until + self.window;
             let missing = if now < full_at { self.sent } else { 0.0 };
             self.left = limit - missing;
-            self.per_second = missing / self.window.as_secs_f64();
+            let anew = missing / self.window.as_secs_f64();
+            // No quicker than the report says that it fills up, where it does say so.
+            self.per_second = if self.per_second > 0.0 {
+                anew.min(self.per_second)
+            } else {
+                anew
+            };
             self.at = self.until;
             self.until = full_at.max(now + self.window);
             if missing > 0.0 {

@@ -184,3 +184,38 @@ impl Provider for Always {
         unreachable!("nobody streams here")
     }
 }
+
+/// A schema that no model meets takes no model from others; one that only the primary
+/// does not meet speaks against the primary.
+#[tokio::test(start_paused = true)]
+async fn a_schema_that_nobody_meets_counts_on_no_model() {
+    let schema = serde_json::json!({ "type": "object", "required": ["p"], "properties": { "p": { "type": "integer" } } });
+    let request = ChatRequest {
+        output: Output::JsonSchema {
+            name: "p".into(),
+            schema,
+            strict: false,
+            description: None,
+        },
+        ..ChatRequest::user("hello")
+    };
+    let says = |text: &str| steady(100).with_text(text);
+    let world = Plan::new(vec![says("{\"p\":\"x\"}"), says("{\"p\":\"y\"}")]).build();
+    let ask = |world: &World| {
+        let (router, request) = (world.router.clone(), request.clone());
+        async move { router.complete(ROLE, request, CallContext::default()).await }
+    };
+    let moved = |world: &World| {
+        let of = |k: &EventKind| matches!(k, EventKind::BreakerTransition { .. });
+        world.memory.count(of)
+    };
+    for _ in 0..10 {
+        ask(&world).await.unwrap_err();
+    }
+    assert_eq!(moved(&world), 0);
+    world.set(1, says("{\"p\":1}"));
+    for _ in 0..10 {
+        assert_eq!(ask(&world).await.unwrap().meta.rung, 1);
+    }
+    assert_eq!(moved(&world), 1);
+}
