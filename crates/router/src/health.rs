@@ -167,6 +167,9 @@ pub(crate) struct ModelHealth {
     /// Reported over estimated input tokens.
     pub(crate) billed: Arc<Calibration>,
     pub(crate) support: ModelSupport,
+    /// Whether it has refused a request for JSON that had tools too: then the JSON is asked
+    /// for in the prompt.
+    pub(crate) tools_or_json: Arc<AtomicBool>,
 }
 
 /// What a failure set aside, to be told to the observer.

@@ -9,6 +9,7 @@ use evenkeel_schema_adapter::{Adapter, AnswerError, Return};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// No calibration makes a count more than this many times the raw one
 /// ([`Calibration`](evenkeel_prompts::Calibration)).
@@ -111,6 +112,10 @@ impl Tailoring {
         if tailored.output != Output::Text || !tailored.tools.is_empty() {
             let mut support = at.model.support;
             support.core_only |= at.core_only;
+            if !tailored.tools.is_empty() && at.model.tools_or_json.load(Ordering::Relaxed) {
+                support.json_schema = false;
+                support.json_object = false;
+            }
             let adapted = self
                 .adapter
                 .adapt(&tailored, support)

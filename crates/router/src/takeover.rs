@@ -35,6 +35,7 @@ impl ModelHealth {
         }
         self.counter = before.counter.clone();
         self.billed = before.billed.clone();
+        self.tools_or_json = before.tools_or_json.clone();
         if self.config.breaker == before.config.breaker {
             self.breaker = before.breaker.clone();
         }

@@ -198,6 +198,7 @@ impl Assembly<'_> {
             )),
             counter: Arc::new(ModelCounter::new(id)),
             billed: Arc::new(Calibration::new(1)),
+            tools_or_json: Arc::default(),
             support: support(&config, self.config.providers.get(id.provider())),
             config,
         })

@@ -183,6 +183,7 @@ impl Call {
                 failure.capability_gap
                     || failure.own_words
                     || self.refuses_our_schema(index, failure)
+                    || self.refuses_json_with_tools(index, failure)
             }
             Class::ContentFilter => self.role.policy.on_content_filter == OnContentFilter::Next,
             Class::Cancelled => false,

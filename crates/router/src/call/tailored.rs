@@ -4,8 +4,11 @@ use super::Call;
 use super::attempt::Planned;
 use crate::decomposition::Parts;
 use crate::tailor::{Place, Tailored, Tailoring, check_demand, is_plain};
-use evenkeel_core::{AttemptKind, ChatRequest, ChatResponse, Class, Failure, Refusal, TrailStep};
+use evenkeel_core::{
+    AttemptKind, ChatRequest, ChatResponse, Class, Failure, Output, Refusal, TrailStep,
+};
 use evenkeel_prompts::Mode;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -193,17 +196,32 @@ impl Call {
             && names_schema(failure)
     }
 
-    /// Asks a rung that refused a schema of ours again, in the words that every
-    /// provider takes. Once per rung.
+    /// Whether a refusal says that the model takes tools or a demand for JSON, and not both.
+    pub(super) fn refuses_json_with_tools(&self, index: usize, failure: &Failure) -> bool {
+        let sent = self.sent(index);
+        failure.class == Class::BadRequest
+            && !sent.tools.is_empty()
+            && sent.output != Output::Text
+            && says_tools_or_json(&failure.message)
+    }
+
+    /// Asks a rung that refused how the output was asked for again: a schema in the words
+    /// that every provider takes, or beside tools in the prompt. Once per rung each.
     pub(super) fn reword(&mut self, index: usize, failure: &Failure, now: Instant) -> bool {
         let rung = self.attempts[index].rung;
-        let again = self.refuses_our_schema(index, failure)
-            && !self.tailoring.reworded[rung]
-            && self.would_refuse_retry(rung, now).is_none();
-        if !again {
+        let by_prompt = self.refuses_json_with_tools(index, failure);
+        let is_new = if by_prompt {
+            // Other calls may have learnt of it meanwhile: this one was not told in the prompt.
+            let known = &self.role.rungs[rung].model.tools_or_json;
+            known.store(true, Ordering::Relaxed);
+            true
+        } else {
+            self.refuses_our_schema(index, failure) && !self.tailoring.reworded[rung]
+        };
+        if !is_new || self.would_refuse_retry(rung, now).is_some() {
             return false;
         }
-        self.tailoring.reworded[rung] = true;
+        self.tailoring.reworded[rung] |= !by_prompt;
         let Ok(reworded) = self.tailor(rung, None) else {
             return false;
         };
@@ -246,6 +264,31 @@ impl Call {
         self.ask_otherwise(rung, shorter, now);
         true
     }
+}
+
+/// Whether a provider says that JSON cannot be demanded of a request with tools: the words
+/// of Gemini, Groq, Cerebras and servers like them.
+fn says_tools_or_json(message: &str) -> bool {
+    let said = message.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    has(&[
+        "mime type",
+        "response_format",
+        "response format",
+        "json mode",
+        "structured output",
+        "json_schema",
+        "json_object",
+    ]) && has(&["function call", "function_call", "tool"])
+        && has(&[
+            "unsupported",
+            "not supported",
+            "cannot",
+            "can't",
+            "not compatible",
+            "incompatible",
+            "not allowed",
+        ])
 }
 
 /// Fields that schemas are sent in, whatever the dialect.

@@ -1,5 +1,7 @@
 //! Each rung is asked in its own words, and its answer comes back in the caller's.
 
+mod refused;
+
 use crate::world::{ROLE, model_id, ms, told};
 use evenkeel_core::{
     Accumulator, CallContext, ChatRequest, ChatResponse, Class, EventStream, Extra, Failure,
@@ -714,68 +716,4 @@ async fn what_we_wrote_ourselves_and_a_model_refuses_is_put_otherwise_once() {
             "1 failover won"
         ]
     );
-}
-
-/// A schema whose bounds `OpenAI` takes and another server may not.
-fn bounded() -> ChatRequest {
-    ChatRequest {
-        output: Output::JsonSchema {
-            name: "r".into(),
-            schema: json!({"type": "object", "additionalProperties": false,
-                "required": ["n"],
-                "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}}),
-            strict: true,
-            description: None,
-        },
-        ..ChatRequest::user("how many?")
-    }
-}
-
-fn has_bounds(request: &ChatRequest) -> bool {
-    matches!(&request.output, Output::JsonSchema { schema, .. }
-        if schema["properties"]["n"].get("maximum").is_some())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schema_of_ours_that_is_refused_is_sent_in_the_words_all_take() {
-    let particular: Reply = Box::new(|_, request| {
-        if has_bounds(request) {
-            let message = "Invalid schema for response_format: 'maximum' is not permitted";
-            return Err(Failure::new(Class::BadRequest, message));
-        }
-        Ok(says("{\"n\":4}"))
-    });
-    let lenient = stage(
-        vec![(particular, plain(0)), (always("x"), plain(1))],
-        |_| {},
-    );
-    let answer = lenient.ask(bounded()).await.unwrap();
-    assert_eq!(asked(&answer.trail), ["0 first bad_request", "0 retry won"]);
-    assert!(has_bounds(&lenient.seen(0)[0]) && !has_bounds(&lenient.seen(0)[1]));
-    // One that takes no schema of ours at all is left for the next rung.
-    let never: Reply = Box::new(|_, _| {
-        let message = "Invalid schema for response_format 'r'";
-        Err(Failure::new(Class::BadRequest, message))
-    });
-    let next: Reply = Box::new(|_, _| Ok(says("{\"n\":4}")));
-    let strict = stage(vec![(never, plain(0)), (next, plain(1))], |_| {});
-    let answer = strict.ask(bounded()).await.unwrap();
-    assert_eq!(
-        asked(&answer.trail),
-        [
-            "0 first bad_request",
-            "0 retry bad_request",
-            "1 failover won"
-        ]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bad_request_that_is_the_callers_goes_back_to_it() {
-    let refuses: Reply =
-        Box::new(|_, _| Err(Failure::new(Class::BadRequest, "temperature: 9 > 2")));
-    let stage = stage(vec![(refuses, plain(0)), (always("x"), plain(1))], |_| {});
-    let error = stage.ask(bounded()).await.unwrap_err();
-    assert_eq!(error.kind.class(), Some(Class::BadRequest));
-    assert_eq!(asked(&error.trail), ["0 first bad_request"]);
 }
