@@ -124,31 +124,42 @@ impl Transport {
     }
 
     fn no_connection(&self, connect: Duration) -> Broken {
-        let message = format!(
-            "no connection to {} within {} ms",
-            self.authority,
-            connect.as_millis()
-        );
+        let message = format!("no connection within {} ms", connect.as_millis());
+        let at = At {
+            authority: self.authority.clone(),
+            source: None,
+        };
         Broken {
-            failure: Failure::timeout(Phase::Connect, message),
+            failure: Failure::timeout(Phase::Connect, message).with_source(at),
             was_stale: false,
         }
     }
 
     fn failure(&self, error: Error) -> Failure {
-        if error.is_connect() {
-            let message = format!("cannot connect to {}: {}", self.authority, cause(&error));
-            return Failure::new(Class::Unreachable, message).with_source(error);
-        }
+        let why = cause(&error);
         let not_http = find::<hyper::Error>(&error).is_some_and(hyper::Error::is_parse);
-        let (class, what) = if not_http {
-            (Class::Malformed, "did not answer in HTTP")
+        let (class, what) = if error.is_connect() {
+            (Class::Unreachable, "cannot connect")
+        } else if not_http {
+            (Class::Malformed, "the provider did not answer in HTTP")
         } else {
-            (Class::Transient, "closed the connection before it answered")
+            let what = "the provider closed the connection before it answered";
+            (Class::Transient, what)
         };
-        let message = format!("{} {what}: {}", self.authority, cause(&error));
-        Failure::new(class, message).with_source(error)
+        let at = At {
+            authority: self.authority.clone(),
+            source: Some(error),
+        };
+        Failure::new(class, format!("{what}: {why}")).with_source(at)
     }
+}
+
+/// Where it was. A failure's message may go to a client, whose it is not to know.
+#[derive(Debug, thiserror::Error)]
+#[error("at {authority}")]
+struct At {
+    authority: String,
+    source: Option<Error>,
 }
 
 /// What is known of the connection a request was given.
