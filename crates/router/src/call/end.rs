@@ -317,12 +317,7 @@ impl Call {
             }
             // No rung's window is large enough: that is the caller's to know.
             (ends, failure) if ends.iter().all(|(_, end)| end.is_overflow()) => {
-                let alone = || {
-                    refused_alone(Refusal::ContextWindow {
-                        needed: 0,
-                        window: 0,
-                    })
-                };
+                let alone = || refused_alone(widest(ends));
                 CallErrorKind::Failed(failure.unwrap_or_else(alone))
             }
             _ => CallErrorKind::Exhausted(ends.clone()),
@@ -479,6 +474,16 @@ impl Drop for Call {
     }
 }
 
+/// The refusal of the rung with the largest window, of those whose windows are too small.
+fn widest(ends: &[(usize, RungEndKind)]) -> Refusal {
+    let windows = ends.iter().filter_map(|(_, end)| match end.refusal()? {
+        Refusal::ContextWindow { needed, window } => Some((window, needed)),
+        _ => None,
+    });
+    let (window, needed) = windows.max().unwrap_or_default();
+    Refusal::ContextWindow { needed, window }
+}
+
 /// The failure of a call whose only rung could not be asked.
 fn refused_alone(refusal: Refusal) -> Failure {
     let (class, message) = match refusal {
@@ -493,10 +498,13 @@ fn refused_alone(refusal: Refusal) -> Failure {
         Refusal::Hold { class, .. } => (class, "the model is set aside after an earlier failure"),
         Refusal::Drill(_) => (Class::Overloaded, "a drill has taken the model away"),
         Refusal::EndOfLife => (Class::ModelGone, "the model is past its end of life"),
-        Refusal::ContextWindow { .. } => (
-            Class::ContextWindow,
-            "the request does not fit the model's context window",
-        ),
+        Refusal::ContextWindow { needed, window } => {
+            let message = format!(
+                "the request does not fit the model's context window: it takes about {needed} tokens \
+                 with room for an answer, of {window}"
+            );
+            return Failure::new(Class::ContextWindow, message);
+        }
         Refusal::Lacks(what) => {
             let message = format!("the model lacks what the request needs: {what}");
             let mut failure = Failure::new(Class::BadRequest, message);
