@@ -38,6 +38,23 @@ impl Call {
         self.failed_counting(index, failure, counts, now);
     }
 
+    /// The failure that stops the call, with what had failed before it: that is why its rung
+    /// was asked.
+    fn after_others(&self, rung: usize, mut failure: Failure) -> Failure {
+        let before = self.ends.iter().find_map(|(other, end)| {
+            let class = end.class().filter(|_| *other != rung)?;
+            Some((&self.role.rungs[*other].model.id, class))
+        });
+        if let Some((model, class)) = before {
+            let own = &self.role.rungs[rung].model.id;
+            failure.message = format!(
+                "{model} failed ({class}), and {own} says: {}",
+                failure.message
+            );
+        }
+        failure
+    }
+
     /// Where the caller made an answer end, if that is why it is useless: at a cap or at a
     /// text of its own.
     fn ends_as_asked(&self, index: usize, failure: &Failure) -> Option<String> {
@@ -84,6 +101,7 @@ impl Call {
             return;
         }
         if !self.another_may_help(index, &failure) {
+            let failure = self.after_others(rung, failure);
             self.fail(CallErrorKind::Failed(failure), now);
         } else if failure.class == Class::ContextWindow {
             // A larger window first; else the same one again, with more left out.

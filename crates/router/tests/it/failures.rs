@@ -76,6 +76,19 @@ async fn a_bad_request_and_a_refused_content_stop_at_the_first_rung() {
     }
 }
 
+/// The caller learns why a fallback was asked that finds fault with the request.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_a_fallback_does_not_hide_what_failed_before() {
+    let world = Plan::new(vec![failing(503), failing(400), steady(100)]).build();
+    let error = world.ask().await.unwrap_err();
+    let CallErrorKind::Failed(failure) = &error.kind else {
+        panic!("{error}")
+    };
+    assert_eq!(failure.class, Class::BadRequest);
+    let lead = "p0/m failed (overloaded), and p1/m says: ";
+    assert!(failure.message.starts_with(lead), "{failure}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_content_filter_goes_on_where_the_role_says_next() {
     let world = Plan::new(vec![code(400, "content_policy_violation"), steady(100)])

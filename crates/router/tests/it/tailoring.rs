@@ -308,7 +308,10 @@ async fn what_must_be_kept_and_fits_nowhere_is_the_callers_to_know() {
     assert_eq!(error.kind.class(), Some(Class::ContextWindow));
     // What it takes, and the largest window that there is.
     let said = error.to_string();
-    assert!(said.contains("tokens") && said.ends_with(" of 600"), "{said}");
+    assert!(
+        said.contains("tokens") && said.ends_with(" of 600"),
+        "{said}"
+    );
     assert!(stage.seen(0).is_empty() && stage.seen(1).is_empty());
 }
 
