@@ -29,6 +29,8 @@ const PROBE_TEXT: &str = "Respond with OK.";
 const PROBE_INPUT_TOKENS: u64 = 12;
 /// Jitter on the probe interval: 0 to +10%, so that processes do not probe in step.
 const INTERVAL_JITTER: f64 = 0.1;
+/// Longest wait of a provider that a probe heeds: it costs little to look again.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// A role that waits for a rung to recover.
 #[derive(Clone)]
@@ -243,6 +245,13 @@ impl Prober {
         due
     }
 
+    /// The next probe comes no sooner than the provider wants to be asked again.
+    fn wait_at_least(&self, index: usize, wait: Duration, now: Instant) {
+        let mut book = self.book(index);
+        let again = now.checked_add(wait.min(LONGEST_WAIT));
+        book.due = book.due.max(again);
+    }
+
     fn book(&self, index: usize) -> MutexGuard<'_, ProbeBook> {
         locked(&self.models[index].0.probes)
     }
@@ -335,6 +344,9 @@ impl Prober {
             },
         );
         if let Err(failure) = &measured.outcome {
+            if let Some(wait) = failure.retry_after {
+                self.wait_at_least(measured.model, wait, now);
+            }
             // A probe takes no permit; what it learns of quota, credential or
             // absence keeps calls away all the same.
             let aside = (failure.class != Class::RateLimited)

@@ -1,6 +1,7 @@
 //! The way back: probes, canary, hysteresis.
 
 use crate::world::{Plan, World, ms, steady};
+use evenkeel_chaos::{Behaviour, Fault};
 use evenkeel_core::{EventKind, Route};
 use std::time::Duration;
 
@@ -48,6 +49,30 @@ async fn probes_then_a_canary_then_the_primary_again() {
     assert!(on_primary > 30, "{on_primary} of 60");
     assert_eq!(world.memory.restorations(), [(1, 0)]);
     assert_eq!(rungs.last(), Some(&0));
+}
+
+/// A provider that says when it wants to be asked again is not probed before.
+#[tokio::test(start_paused = true)]
+async fn a_probe_heeds_the_wait_that_a_provider_asks_for() {
+    let world = plan().build();
+    spike(&world).await;
+    world.set(
+        0,
+        Behaviour::failing(Fault::rate_limited(Duration::from_secs(60))),
+    );
+    let probes = || {
+        world
+            .memory
+            .count(|k| matches!(k, EventKind::Probed { .. }))
+    };
+    while probes() == 0 {
+        tokio::time::sleep(ms(100)).await;
+    }
+    let before = probes();
+    tokio::time::sleep(Duration::from_secs(58)).await;
+    assert_eq!(probes(), before);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(probes() > before);
 }
 
 #[tokio::test(start_paused = true)]
