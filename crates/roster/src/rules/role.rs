@@ -1,6 +1,7 @@
 //! Rules about one role: its rungs against its policy.
 
 use jiff::civil::Date;
+use std::time::Duration;
 
 use super::waivers::Waivers;
 use crate::assemble::Draft;
@@ -27,6 +28,7 @@ impl RoleCheck<'_, '_> {
         self.check_capability();
         self.check_latency();
         self.check_compliance();
+        self.check_units();
         self.check_clocks();
         self.check_usable(draft, today);
         self.check_tasks(waived);
@@ -211,6 +213,25 @@ impl RoleCheck<'_, '_> {
         }
     }
 
+    /// A threshold that no model on a network meets is one in seconds, most likely.
+    fn check_units(&mut self) {
+        /// Less than a connection takes.
+        const LEAST: Duration = Duration::from_millis(10);
+        let policy = self.policy();
+        for (key, limit) in [
+            ("p95_threshold_ms", policy.p95),
+            ("first_token_p95_ms", policy.first_token_p95),
+        ] {
+            if limit < LEAST {
+                let ms = limit.as_millis();
+                let message = format!("is {ms} ms: every call would be too slow");
+                let (at, message) = self.written.explain(&[key], message, &self.roster.role);
+                let how = format!("write {} if that is {ms} s", ms * 1_000);
+                self.findings.warning(&at, message, Some(how));
+            }
+        }
+    }
+
     fn check_clocks(&mut self) {
         let policy = self.policy();
         let clocks = policy.clocks;
@@ -317,6 +338,14 @@ fn quality_fault(
     if roster.primary_score.is_none() && ratio > MOST_PLAUSIBLE {
         let message = format!("is {ratio}; without primary_score it is the ratio to the primary");
         let how = "write primary_score beside primary, in the same unit".to_owned();
+        return Some((at, message, Some(how)));
+    }
+    if let (Some(primary), Some(score)) = (roster.primary_score, fallback.quality_score)
+        && primary <= 1.0
+        && score > 1.0
+    {
+        let message = format!("is {score}, and primary_score is {primary}: another unit");
+        let how = "write both as shares, or both in per cent".to_owned();
         return Some((at, message, Some(how)));
     }
     if ratio + ROUNDING >= budget {

@@ -335,6 +335,28 @@ fn scores_become_ratios_and_capability_follows_them() {
     );
 }
 
+/// A share beside a percentage, and seconds where milliseconds are asked for.
+#[test]
+fn units_that_do_not_go_together_are_named() {
+    let text = with_main(SIMULATED)
+        .replace("primary = 'a/m'", "primary = 'a/m'\nprimary_score = 0.9")
+        .replace("{ model = 'b/m' }", "{ model = 'b/m', quality_score = 91 }");
+    let error = load_text(&text).unwrap_err().to_string();
+    assert!(
+        error.contains("is 91, and primary_score is 0.9: another unit"),
+        "{error}"
+    );
+    let text = with_main(SIMULATED)
+        .replace("p95_threshold_ms = 1000", "p95_threshold_ms = 3")
+        .replace("p99_threshold_ms = 2000", "p99_threshold_ms = 5");
+    let warnings = load_text(&text).unwrap().warnings;
+    let warned = warnings.iter().map(ToString::to_string).collect::<String>();
+    assert!(
+        warned.contains("is 3 ms: every call would be too slow; write 3000"),
+        "{warned}"
+    );
+}
+
 /// Ranks, where they are written, count more than the order in the file.
 #[test]
 fn fallbacks_stand_in_the_order_of_their_ranks() {
