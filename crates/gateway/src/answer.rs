@@ -3,6 +3,7 @@
 use crate::clock::unix_seconds;
 use evenkeel_core::{ChatResponse, Meta, Trail, TrailStep};
 use evenkeel_providers::wire::openai::encode_response;
+use evenkeel_router::CallError;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -91,11 +92,14 @@ pub(crate) fn put_meta(headers: &mut HeaderMap, meta: &Meta, overhead: Duration)
 }
 
 /// Writes what a call without an answer took.
-pub(crate) fn put_failure(headers: &mut HeaderMap, role: &str, reason: &str, trail: &Trail) {
+pub(crate) fn put_failure(headers: &mut HeaderMap, role: &str, error: &CallError) {
     put(headers, ROLE, role);
-    headers.insert(ROUTE, HeaderValue::from_static("none"));
-    put(headers, REASON, reason);
-    headers.insert(ATTEMPTS, HeaderValue::from(trail.attempts().count()));
+    headers.insert(ROUTE, HeaderValue::from_static(error.route.as_str()));
+    if let Some(reason) = error.reason {
+        headers.insert(REASON, HeaderValue::from_static(reason));
+    }
+    let attempts = error.trail.attempts().count();
+    headers.insert(ATTEMPTS, HeaderValue::from(attempts));
 }
 
 /// Writes the role that was asked, of an answer of which nothing else is known.

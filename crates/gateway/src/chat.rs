@@ -253,7 +253,6 @@ impl Call<'_> {
             return Err(ApiError::unknown_role(role, roles));
         }
         let answer = ApiError::from_call(error);
-        let reason = answer.reason();
         let mut response = match &error.kind {
             CallErrorKind::Queued { ticket, .. } => {
                 told(self.app, ticket, self.wanted, Some(answer)).await
@@ -262,7 +261,7 @@ impl Call<'_> {
         };
         put_trace(&mut response, error.trace.as_ref(), None);
         let headers = response.headers_mut();
-        put_failure(headers, &self.role, reason, &error.trail);
+        put_failure(headers, &self.role, error);
         put_baggage(headers, self.baggage.write(&self.before));
         Ok(response)
     }

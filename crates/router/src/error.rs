@@ -1,7 +1,8 @@
 //! How a call that got no answer ended.
 
 use evenkeel_core::{
-    Class, Failure, ModelId, Refusal, TicketError, TicketId, TicketState, TraceContext, Trail,
+    Class, Failure, ModelId, Refusal, Route, TicketError, TicketId, TicketState, TraceContext,
+    Trail,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,10 @@ pub struct CallError {
     pub kind: CallErrorKind,
     /// When asking again may help, from now; none where that is unknown.
     pub retry_after: Option<Duration>,
+    /// The way to the model that refused the request; none where nobody could answer.
+    pub route: Route,
+    /// Why, in one word; none where the primary refused the request as it stands.
+    pub reason: Option<&'static str>,
     /// Everything that happened.
     pub trail: Arc<Trail>,
     /// The call's own trace context, where an observer traces.

@@ -9,7 +9,7 @@ use crate::error::{CallError, CallErrorKind};
 use crate::generation::Generation;
 use crate::role::Role;
 use crate::router::{Inner, Router};
-use evenkeel_core::{CallContext, ChatRequest, ModelId, Trail};
+use evenkeel_core::{CallContext, ChatRequest, ModelId, Route, Trail};
 use evenkeel_roster::{
     Config, HedgeMode, OnDegradedInput, OnExhausted, OnStreamBreak, RetryPolicy, RoleConfig,
     RolePolicy, RungConfig,
@@ -78,6 +78,8 @@ impl Router {
         let role = self.0.role_of_pass(to).map_err(|named| CallError {
             kind: CallErrorKind::UnknownRole(named),
             retry_after: None,
+            route: Route::None,
+            reason: None,
             trail: Arc::new(Trail::default()),
             trace: None,
         })?;

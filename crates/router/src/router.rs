@@ -15,7 +15,9 @@ use crate::surroundings::Surroundings;
 use crate::tickets::Keep;
 use crate::workflows::{Workflow, WorkflowError};
 use arc_swap::ArcSwap;
-use evenkeel_core::{CallContext, ChatRequest, Provider, TicketStore, Trail, WorkflowOutcome};
+use evenkeel_core::{
+    CallContext, ChatRequest, Provider, Route, TicketStore, Trail, WorkflowOutcome,
+};
 use evenkeel_roster::Config;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -139,10 +141,12 @@ impl Router {
         role: &str,
         context: &CallContext,
     ) -> Result<(Arc<Role>, Demand), Box<CallError>> {
-        let refuse = |kind| {
+        let refuse = |kind: CallErrorKind| {
             Box::new(CallError {
+                reason: Some(kind.error_type()),
                 kind,
                 retry_after: None,
+                route: Route::None,
                 trail: Arc::new(Trail::default()),
                 trace: None,
             })

@@ -25,15 +25,6 @@ impl ApiError {
         answer
     }
 
-    /// Why no answer was given, in one word: `roster_exhausted`, the class of the
-    /// failure, or `degraded_input`.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self.cause {
-            Some(class) if self.rungs.is_empty() => class,
-            _ => "roster_exhausted",
-        }
-    }
-
     fn exhausted(message: String, rungs: &[RungEnd]) -> Self {
         let mut answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "roster_exhausted", message);
         answer.should_retry = Some(false);

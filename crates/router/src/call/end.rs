@@ -351,6 +351,7 @@ impl Call {
             _ => self.earliest_return(now),
         };
         let class = kind.class();
+        let (route, reason) = self.way_without_answer("error", Some(kind.error_type()));
         self.account_failure(&kind, now);
         let end = End {
             outcome: "error",
@@ -363,6 +364,8 @@ impl Call {
         self.steps.push_back(super::Step::Fail(CallError {
             kind,
             retry_after,
+            route,
+            reason,
             trail,
             trace: self.trace.clone(),
         }));

@@ -76,10 +76,7 @@ impl Call {
         } = end;
         let (route, reason) = match &meta {
             Some(meta) => (meta.route, meta.fallback_reason),
-            None if outcome == "cancelled" => (Route::None, Some(Class::Cancelled.as_str())),
-            // A pass has one way.
-            None if self.role.is_pass => (Route::Primary, None),
-            None => self.way_to_refusal(error).unwrap_or((Route::None, error)),
+            None => self.way_without_answer(outcome, error),
         };
         let exchange = self.exchange();
         let answering = self.answering.map(|index| &self.attempts[index]);
@@ -122,6 +119,22 @@ impl Call {
             request: self.request.clone(),
             answer: self.delivered.whole(),
         })
+    }
+
+    /// The way that a call took which has no answer, and why.
+    pub(super) fn way_without_answer(
+        &self,
+        outcome: &str,
+        error: Option<&'static str>,
+    ) -> (Route, Option<&'static str>) {
+        if outcome == "cancelled" {
+            return (Route::None, Some(Class::Cancelled.as_str()));
+        }
+        // A pass has one way.
+        if self.role.is_pass {
+            return (Route::Primary, None);
+        }
+        self.way_to_refusal(error).unwrap_or((Route::None, error))
     }
 
     /// The way to the model that refused the request as it stands, and why not the primary;

@@ -95,8 +95,7 @@ impl Keep {
                         cause,
                     },
                     retry_after: Some(wait.max(error.retry_after.unwrap_or_default())),
-                    trail: error.trail,
-                    trace: error.trace,
+                    ..error
                 }
             }
             Err(refused) => {
