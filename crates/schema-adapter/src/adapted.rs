@@ -76,7 +76,7 @@ impl Adapted {
     ///
     /// Likewise where tools go out with another schema: their calls have to be turned back first.
     pub fn holds_answer(&self) -> bool {
-        self.mode.is_some() || self.tools.as_ref().is_some_and(|tools| tools.is_changed())
+        self.mode.is_some() || self.tools.as_ref().is_some_and(|tools| tools.turns_calls())
     }
 
     /// Whether the answer may come in other terms than the caller's, so that nothing of it is of
@@ -88,7 +88,7 @@ impl Adapted {
             Some(Mode::Native | Mode::JsonObject) => !self.back.undoes_any(),
             Some(Mode::ForcedTool | Mode::Prompt) => false,
         };
-        !as_it_is || self.tools.as_ref().is_some_and(|tools| tools.is_changed())
+        !as_it_is || self.tools.as_ref().is_some_and(|tools| tools.turns_calls())
     }
 
     /// Changes `request`, a copy of the one that was adapted, into what the model is asked.

@@ -102,7 +102,7 @@ impl Adapter {
     ) -> RewriteResult {
         self.rewrites
             .get_or(&(dialect, core_only, schema.to_string()), || {
-                let built = build(schema, checker.survey(), dialect, core_only)?;
+                let built = build(checker.plain(schema), checker.survey(), dialect, core_only)?;
                 let rules = dialect.rules();
                 let written = emit(&built.tree, rules);
                 check_limits(&written, &rules.limits, dialect.as_str())?;
@@ -181,6 +181,7 @@ impl Adapter {
         else {
             return Ok(Adapted::plain());
         };
+        let schema = checker.plain(schema);
         let rules = support.dialect.rules();
         let told = || prompt::instructions(schema, description.as_deref());
         let (asking, answering, losses, tree) = match mode {

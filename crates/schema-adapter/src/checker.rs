@@ -5,6 +5,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 use crate::error::{AnswerError, AnswerFault, SchemaError, SchemaFault};
+use crate::nullable::spelled_out;
 use crate::survey::{Draft, Survey, survey};
 
 /// Steps of backtracking one pattern may take on one string.
@@ -15,11 +16,14 @@ const PATTERN_SIZE: usize = 1 << 20;
 /// A compiled schema. It is never changed, and can be shared between threads.
 ///
 /// Formats are asserted, whatever the draft says of them: who writes one wants it. References are
-/// followed within the schema only, never over the network or into a file.
+/// followed within the schema only, never over the network or into a file. `nullable: true`, which
+/// `OpenAPI` 3.0 has in place of a type, lets null in.
 #[derive(Debug)]
 pub struct Checker {
     validator: Validator,
     survey: Survey,
+    /// The schema in JSON Schema's own words, where it has others.
+    plain: Option<Value>,
 }
 
 impl Checker {
@@ -32,6 +36,7 @@ impl Checker {
     /// refers to another document.
     pub fn new(schema: &Value) -> Result<Self, SchemaError> {
         let survey = survey(schema)?;
+        let plain = spelled_out(schema);
         let validator = jsonschema::options()
             .with_draft(match survey.draft {
                 Draft::Draft4 => jsonschema::Draft::Draft4,
@@ -47,7 +52,7 @@ impl Checker {
                     .backtrack_limit(BACKTRACKS)
                     .size_limit(PATTERN_SIZE),
             )
-            .build(schema)
+            .build(plain.as_ref().unwrap_or(schema))
             .map_err(|e| {
                 let fault = match e.kind() {
                     ValidationErrorKind::Referencing(
@@ -57,7 +62,16 @@ impl Checker {
                 };
                 SchemaError::new(e.instance_path().as_str(), fault)
             })?;
-        Ok(Self { validator, survey })
+        Ok(Self {
+            validator,
+            survey,
+            plain,
+        })
+    }
+
+    /// `schema`, the one that this checks by, in JSON Schema's own words.
+    pub(crate) fn plain<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        self.plain.as_ref().unwrap_or(schema)
     }
 
     pub(crate) fn survey(&self) -> Survey {

@@ -55,11 +55,13 @@ impl Writer<'_> {
         if self.rules.null == NullForm::Flag {
             branches.retain(|id| !self.tree.nodes[*id].is_null());
             if branches.is_empty() {
-                map.insert("type".to_owned(), self.type_of(Kinds::NULL));
-                return;
+                map.insert("type".to_owned(), self.type_of(Kinds::STRING));
             }
             if branches.len() < node.branches.len() {
                 map.insert("nullable".to_owned(), Value::Bool(true));
+            }
+            if branches.is_empty() {
+                return;
             }
             if let [only] = branches.as_slice() {
                 for (keyword, value) in self.schema(*only) {
@@ -98,8 +100,10 @@ impl Writer<'_> {
             );
             return;
         }
-        if self.rules.null == NullForm::Flag && with_null {
-            map.insert("type".to_owned(), self.type_of(solid));
+        if self.rules.null == NullForm::Flag && node.kinds.meets(Kinds::NULL) {
+            // Null is no type there; of null alone, the builder has told in words.
+            let kinds = if with_null { solid } else { Kinds::STRING };
+            map.insert("type".to_owned(), self.type_of(kinds));
             map.insert("nullable".to_owned(), Value::Bool(true));
         } else if !node.kinds.is_empty() {
             map.insert("type".to_owned(), self.type_of(node.kinds));

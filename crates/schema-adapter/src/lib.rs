@@ -13,6 +13,7 @@ mod loss;
 mod merge;
 mod mode;
 mod node;
+mod nullable;
 mod pointer;
 mod prompt;
 mod read;

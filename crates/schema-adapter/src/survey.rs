@@ -117,7 +117,7 @@ struct Seen {
 
 /// What a value in a schema is.
 #[derive(Clone, Copy)]
-enum Place {
+pub(crate) enum Place {
     Schema,
     /// A map from names to schemas.
     Named,
@@ -147,11 +147,25 @@ impl Place {
         }
     }
 
-    fn of_member(self, name: &str) -> Self {
+    /// Whether an object in this place is a schema.
+    pub(crate) fn is_schema(self) -> bool {
+        matches!(self, Self::Schema | Self::Listed)
+    }
+
+    /// The place of an object's member.
+    pub(crate) fn of_member(self, name: &str) -> Self {
         match self {
             Self::Schema | Self::Listed => Self::of_keyword(name),
             Self::Named => Self::Schema,
             Self::Data => Self::Data,
+        }
+    }
+
+    /// The place of a list's item.
+    pub(crate) fn of_item(self) -> Self {
+        match self {
+            Self::Listed => Self::Schema,
+            _ => Self::Data,
         }
     }
 }
@@ -177,7 +191,7 @@ fn walk(schema: &Value) -> Result<Seen, SchemaError> {
         too_large(&at, "levels", depth, MOST_DEPTH)?;
         match value {
             Value::Object(map) => {
-                if matches!(place, Place::Schema | Place::Listed) {
+                if place.is_schema() {
                     look(map, &at, &mut seen);
                 }
                 open.extend(
@@ -187,10 +201,7 @@ fn walk(schema: &Value) -> Result<Seen, SchemaError> {
             }
             Value::Array(items) => {
                 too_large(&at, "values in one list", items.len(), MOST_ENUM_VALUES)?;
-                let inner = match place {
-                    Place::Listed => Place::Schema,
-                    _ => Place::Data,
-                };
+                let inner = place.of_item();
                 open.extend(
                     items
                         .iter()

@@ -133,6 +133,8 @@ pub(crate) struct ToolPlan {
     checks: HashMap<String, ToolCheck>,
     pub(crate) notes: Vec<String>,
     changed: bool,
+    /// Whether calls have to be turned back.
+    turns: bool,
 }
 
 impl ToolPlan {
@@ -146,19 +148,21 @@ impl ToolPlan {
             checks: HashMap::new(),
             notes: Vec::new(),
             changed: false,
+            turns: false,
         };
         for tool in tools {
             let (wire, check) = plan.tool(adapter, tool, support);
             plan.changed |= wire != *tool;
+            plan.turns |= check.tree.is_some() || wire.strict != tool.strict;
             plan.tools.push(wire);
             plan.checks.insert(tool.name.clone(), check);
         }
         Some(plan)
     }
 
-    /// Whether the tools go out other than the caller wrote them.
-    pub(crate) fn is_changed(&self) -> bool {
-        self.changed
+    /// Whether tools go out with another schema, so that their calls have to be turned back.
+    pub(crate) fn turns_calls(&self) -> bool {
+        self.turns
     }
 
     fn note(&mut self, line: &str) {
@@ -177,6 +181,9 @@ impl ToolPlan {
             self.note("tool schema: cannot be compiled, arguments not checked");
             return (wire, check);
         };
+        if checker.plain(schema) != schema {
+            wire.parameters = Some(checker.plain(schema).clone());
+        }
         let rules = support.dialect.rules();
         let strict = tool.strict == Some(true);
         let as_it_is = support.dialect == Dialect::None

@@ -46,15 +46,20 @@ impl Builder<'_> {
             self.lose(at, "prefixItems", Treatment::Checked);
         }
         let all: Vec<NodeId> = members.iter().copied().chain(further).collect();
+        let items = self.joined(all);
         Ok(Array {
             prefix: if in_order { members } else { Vec::new() },
-            items: Some(self.joined(all)),
+            items: Some(self.null_alone(items, &child(at, "items"))),
         })
     }
 
     fn plain_list(&mut self, map: &Map<String, Value>, at: &str) -> Result<Array, Reason> {
         let items = match map.get("items") {
-            Some(schema @ Value::Object(_)) => Some(self.schema(schema, &child(at, "items"))?),
+            Some(schema @ Value::Object(_)) => {
+                let at = child(at, "items");
+                let items = self.schema(schema, &at)?;
+                Some(self.null_alone(items, &at))
+            }
             Some(Value::Bool(false)) => {
                 return self.inexpressible("a list that must be empty", at);
             }

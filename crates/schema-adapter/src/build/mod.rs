@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
         let flat = self.flatten(schema, "", true)?;
         let id = self.flat(flat, "")?;
         self.inlined.truncate(mark);
-        Ok(id)
+        Ok(self.null_alone(id, ""))
     }
 
     /// The node of the schema at `at`.
@@ -330,8 +330,12 @@ impl<'a> Builder<'a> {
         let kinds = map.keys().fold(Kinds::NONE, |all, keyword| {
             all.with(kind_of_keyword(keyword))
         });
-        if !kinds.is_empty() {
-            self.lose(at, "type", Treatment::Narrowed);
+        if kinds.is_empty() {
+            return kinds;
+        }
+        self.lose(at, "type", Treatment::Narrowed);
+        if map.get("nullable") == Some(&Value::Bool(true)) {
+            return kinds.with(Kinds::NULL);
         }
         kinds
     }
@@ -351,6 +355,18 @@ impl<'a> Builder<'a> {
                 self.lose(at, keyword.as_str(), Treatment::Checked);
             }
         }
+    }
+
+    /// The node of a place that takes null alone, where null is no type of its own: a nullable value
+    /// of another type, which is told. Any other node stays.
+    fn null_alone(&mut self, id: NodeId, at: &str) -> NodeId {
+        if self.rules.null != NullForm::Flag || !self.nodes[id].is_null() {
+            return id;
+        }
+        self.lose(at, "type", Treatment::Told);
+        let mut node = self.nodes[id].clone();
+        node.told.push("null".to_owned());
+        self.push(node)
     }
 
     /// Whether a root needs nothing put around it.

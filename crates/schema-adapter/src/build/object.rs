@@ -62,6 +62,7 @@ impl Builder<'_> {
         let Some(node) = node else {
             return Ok(None);
         };
+        let node = self.null_alone(node, at);
         let mut property = Property {
             name: name.to_owned(),
             node,

@@ -1,6 +1,6 @@
 //! Faults that others met, each with the behaviour that is right.
 
-use evenkeel_core::Finish;
+use evenkeel_core::{ChatRequest, Extra, Finish, Part, Tool, ToolCall};
 use evenkeel_schema_adapter::{
     AdaptError, Adapter, AnswerFault, Dialect, Mode, ModelSupport, Reason, Treatment,
 };
@@ -281,4 +281,90 @@ fn nothing_that_is_required_or_enumerated_goes_without_a_note() {
             .rewrite(&free, Dialect::OpenAiStrict, false)
             .is_err()
     );
+}
+
+/// Generators for `OpenAPI` 3.0 write `nullable: true` in the place of a type.
+#[test]
+fn nullable_lets_null_in_whatever_the_dialect() {
+    let schema = json!({"type": "object", "additionalProperties": false,
+        "required": ["p", "e", "r"],
+        "properties": {
+            "p": {"type": "string", "nullable": true},
+            "e": {"type": "string", "enum": ["a"], "nullable": true},
+            "r": {"allOf": [{"$ref": "#/$defs/s"}], "nullable": true},
+        },
+        "$defs": {"s": {"type": "string"}}});
+    let text = r#"{"p":null,"e":null,"r":null}"#;
+    for dialect in Dialect::ALL {
+        let adapted = Adapter::new()
+            .adapt(&demand(schema.clone()), ModelSupport::of(dialect))
+            .unwrap();
+        let read = adapted.back.read(said(text)).unwrap();
+        assert_eq!(read.response.plain_text(), text, "{dialect:?}");
+        let wrong = said(r#"{"p":1,"e":null,"r":null}"#);
+        assert!(adapted.back.read(wrong).is_err(), "{dialect:?}");
+    }
+    let sent = wire(&schema, Dialect::OpenAiStrict);
+    assert_eq!(sent["properties"]["p"]["type"], json!(["string", "null"]));
+    assert_eq!(sent["properties"]["e"]["enum"], json!(["a", null]));
+}
+
+#[test]
+fn a_tool_whose_parameters_are_nullable_says_so_and_takes_null() {
+    let mut request = ChatRequest::user("Hi");
+    request.tools.push(Tool {
+        name: "set".to_owned(),
+        description: None,
+        parameters: Some(json!({"type": "object", "properties": {
+            "p": {"type": "string", "nullable": true}}, "required": ["p"]})),
+        strict: None,
+        extra: Extra::default(),
+    });
+    for dialect in Dialect::ALL {
+        let adapted = Adapter::new()
+            .adapt(&request, ModelSupport::of(dialect))
+            .unwrap();
+        let mut sent = request.clone();
+        adapted.apply(&mut sent);
+        let p = &sent.tools[0].parameters.as_ref().unwrap()["properties"]["p"];
+        assert_ne!(*p, json!({"type": "string"}), "{dialect:?}");
+        if dialect != Dialect::GeminiOpenApi {
+            assert!(p.get("nullable").is_none(), "{dialect:?}: {p}");
+        }
+        let call = ToolCall {
+            id: "call_1".to_owned(),
+            name: "set".to_owned(),
+            arguments: r#"{"p":null}"#.to_owned(),
+            extra: Extra::default(),
+        };
+        let called = answer(vec![Part::ToolCall(call)], Finish::ToolUse);
+        adapted.back.read(called).unwrap();
+    }
+}
+
+/// `NULL` is no type of the `OpenAPI` form.
+#[test]
+fn null_alone_is_a_nullable_value_that_is_told_where_null_is_no_type() {
+    let schema = json!({"type": "object", "additionalProperties": false,
+        "properties": {"a": {"const": null}, "b": {"type": "array", "items": {"type": "null"}},
+            "c": {"anyOf": [{"type": "null"}, {"type": "string"}]}},
+        "required": ["a", "b", "c"]});
+    let rewritten = Adapter::new()
+        .rewrite(&schema, Dialect::GeminiOpenApi, false)
+        .unwrap();
+    let text = rewritten.schema.to_string();
+    assert!(!text.contains("NULL"), "{text}");
+    let a = json!({"type": "STRING", "nullable": true, "description": "(null)"});
+    assert_eq!(rewritten.schema["properties"]["a"], a);
+    assert_eq!(rewritten.schema["properties"]["b"]["items"], a);
+    assert_eq!(
+        rewritten.schema["properties"]["c"],
+        json!({"type": "STRING", "nullable": true})
+    );
+    let told: Vec<&str> = rewritten
+        .losses
+        .iter()
+        .map(|l| l.pointer.as_str())
+        .collect();
+    assert_eq!(told, ["/properties/a", "/properties/b/items"]);
 }

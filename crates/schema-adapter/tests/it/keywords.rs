@@ -118,6 +118,24 @@ fn rows() -> Vec<(&'static str, Value)> {
             json!({"type": "integer", "exclusiveMinimum": 0}),
         ),
         ("multipleOf", json!({"type": "integer", "multipleOf": 5})),
+        ("nullable", json!({"type": "string", "nullable": true})),
+        (
+            "nullable enum",
+            json!({"type": "string", "enum": ["a", "b"], "nullable": true}),
+        ),
+        (
+            "nullable $ref",
+            json!({"$ref": "#/$defs/d", "nullable": true}),
+        ),
+        (
+            "nullable allOf",
+            json!({"allOf": [{"$ref": "#/$defs/d"}], "nullable": true}),
+        ),
+        (
+            "nullable, no type",
+            json!({"properties": {"a": {"type": "string"}}, "nullable": true}),
+        ),
+        ("null alone", json!({"const": null})),
         (
             "anyOf",
             json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
