@@ -1,7 +1,7 @@
 //! Tools and the choice among them, in Gemini's format.
 
 use crate::gemini_build::{call, decode, encode, message, result, tool, user};
-use evenkeel_core::{ChatRequest, Role, ToolChoice};
+use evenkeel_core::{ChatRequest, Output, Role, ToolChoice};
 use serde_json::json;
 
 /// Trap 26.
@@ -169,4 +169,27 @@ fn modes_that_no_choice_says_are_kept() {
             json!({"functionCallingConfig": {"mode": "NONE"}, "retrievalConfig": {"languageCode": "nb"}})
         );
     }
+}
+
+/// What a schema adapter writes for `gemini_openapi` is no JSON Schema.
+#[test]
+fn a_schema_in_the_openapi_form_goes_into_the_fields_of_that_form() {
+    let written = json!({"type": "OBJECT", "required": ["city"], "properties": {
+        "city": {"type": "STRING", "nullable": true}}});
+    let mut request = ChatRequest {
+        tools: vec![tool("f", Some(written.clone()))],
+        ..ChatRequest::user("Hi")
+    };
+    request.output = Output::JsonSchema {
+        name: "n".to_owned(),
+        schema: written.clone(),
+        strict: true,
+        description: None,
+    };
+    let body = encode(&request).body;
+    let config = &body["generationConfig"];
+    assert_eq!(config["responseSchema"], written);
+    assert!(config.get("responseJsonSchema").is_none(), "{config}");
+    let function = &body["tools"][0]["functionDeclarations"][0];
+    assert_eq!(*function, json!({"name": "f", "parameters": written}));
 }

@@ -113,6 +113,9 @@ fn output(
             map.insert("responseMimeType".into(), JSON.into());
             match kept("responseSchema").filter(|raw| openapi::to_json_schema(raw) == *schema) {
                 Some(raw) => map.insert("responseSchema".into(), raw.clone()),
+                None if openapi::is_openapi(schema) => {
+                    map.insert("responseSchema".into(), schema.clone())
+                }
                 None => map.insert("responseJsonSchema".into(), schema.clone()),
             };
         }

@@ -51,6 +51,27 @@ pub(super) fn to_json_schema(schema: &Value) -> Value {
     Value::Object(out)
 }
 
+/// Whether a schema is written in this form: somewhere in it is a type in capitals, which JSON
+/// Schema does not know.
+pub(super) fn is_openapi(schema: &Value) -> bool {
+    let Value::Object(map) = schema else {
+        return false;
+    };
+    map.iter()
+        .any(|(name, value)| match (name.as_str(), value) {
+            ("type", Value::String(kind)) => TYPES.contains(&kind.as_str()),
+            ("properties", Value::Object(properties)) => properties.values().any(is_openapi),
+            ("items", schema) => is_openapi(schema),
+            ("anyOf", Value::Array(schemas)) => schemas.iter().any(is_openapi),
+            _ => false,
+        })
+}
+
+/// Its types. Google's reference, `Type`.
+const TYPES: [&str; 7] = [
+    "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL",
+];
+
 fn make_nullable(schema: &mut Map<String, Value>) {
     if let Some(kind) = schema.get_mut("type") {
         *kind = json!([kind, "null"]);
@@ -67,6 +88,23 @@ fn make_nullable(schema: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_in_capitals_tell_the_form_at_any_depth() {
+        for schema in [
+            json!({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}),
+            json!({"anyOf": [{"items": {"type": "INTEGER", "nullable": true}}]}),
+        ] {
+            assert!(is_openapi(&schema), "{schema}");
+        }
+        for schema in [
+            json!({"type": "object", "properties": {"type": {"const": "STRING"}}}),
+            json!({"enum": ["OBJECT"], "title": "STRING"}),
+            json!(true),
+        ] {
+            assert!(!is_openapi(&schema), "{schema}");
+        }
+    }
 
     #[test]
     fn an_openapi_schema_says_the_same_as_json_schema() {

@@ -65,6 +65,7 @@ fn function(tool: &Tool, names: &ToolNames) -> Value {
             .filter(|raw| openapi::to_json_schema(raw) == *schema)
         {
             Some(raw) => map.insert("parameters".into(), raw.clone()),
+            None if openapi::is_openapi(schema) => map.insert("parameters".into(), schema.clone()),
             None => map.insert("parametersJsonSchema".into(), schema.clone()),
         };
     }
