@@ -70,7 +70,8 @@ fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok().map(str::trim)
 }
 
-/// A whole number, also one written with a fraction; less than none left is none left.
+/// A whole number, also one written with a fraction. Less than none is none told: servers without
+/// a limit, or that do not know it, write -1.
 fn count(value: &HeaderValue) -> Option<u64> {
     let text = text(value)?;
     if let Ok(count) = text.parse() {
@@ -82,7 +83,7 @@ fn count(value: &HeaderValue) -> Option<u64> {
         clippy::cast_sign_loss,
         reason = "a float is cut at the ends of the range"
     )]
-    number.is_finite().then_some(number as u64)
+    (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
 /// How long until the reset, given as a wait or a time; none left where it is past.

@@ -123,10 +123,24 @@ fn what_cannot_be_read_is_left_out() {
     ] {
         assert_eq!(read(&[(name, value)]), None, "{name}: {value}");
     }
-    let negative = read(&[("x-ratelimit-remaining-requests", "-1")]).unwrap();
-    assert_eq!(negative.requests.remaining, Some(0));
     let fraction = read(&[("x-ratelimit-remaining-requests", "12.7")]).unwrap();
     assert_eq!(fraction.requests.remaining, Some(12));
+}
+
+/// Azure and OpenAI-compatible servers write it for no limit, or for one they do not know.
+#[test]
+fn less_than_none_left_is_not_told() {
+    for value in ["-1", "-1.0", "-9999999999999999999999"] {
+        assert_eq!(read(&[("x-ratelimit-remaining-tokens", value)]), None);
+        assert_eq!(read(&[("x-ratelimit-limit-requests", value)]), None);
+    }
+    let limits = read(&[
+        ("x-ratelimit-remaining-requests", "-1"),
+        ("x-ratelimit-remaining-tokens", "0"),
+    ])
+    .unwrap();
+    assert_eq!(limits.requests, Allowance::default());
+    assert_eq!(limits.tokens.remaining, Some(0));
 }
 
 /// Every answer and error that was recorded: the limits in its headers are read.

@@ -29,7 +29,7 @@ pub(super) fn until_reset(reply: &Reply<'_>) -> Option<Duration> {
         .filter(|bucket| {
             reply
                 .header(&format!("x-ratelimit-remaining{bucket}"))
-                .is_some_and(|left| left.parse::<f64>().is_ok_and(|left| left <= 0.0))
+                .is_some_and(|left| left.parse::<f64>().is_ok_and(|left| left == 0.0))
         })
         .filter_map(|bucket| {
             reset(
@@ -205,6 +205,14 @@ mod tests {
             (
                 &[
                     ("x-ratelimit-remaining-tokens", "9"),
+                    ("x-ratelimit-reset-tokens", "850ms"),
+                ],
+                None,
+            ),
+            (
+                // Not told, as opposed to none.
+                &[
+                    ("x-ratelimit-remaining-tokens", "-1"),
                     ("x-ratelimit-reset-tokens", "850ms"),
                 ],
                 None,
