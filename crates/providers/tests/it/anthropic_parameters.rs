@@ -280,7 +280,11 @@ fn sampling_is_sent_only_where_it_is_taken() {
     request.sampling.temperature = Some(1.5);
     request.sampling.top_p = Some(0.5);
     request.sampling.top_k = Some(7);
-    let taken = encode(&request);
+    let takes_all = Options {
+        sampling: Support::Yes,
+        ..Options::default()
+    };
+    let taken = encode_for(&request, &takes_all);
     assert_eq!(taken.body["temperature"], 1.0);
     assert_eq!(
         (&taken.body["top_p"], &taken.body["top_k"]),
@@ -320,6 +324,25 @@ fn sampling_is_sent_only_where_it_is_taken() {
     assert_eq!(beside_thinking.body.get("temperature"), None);
     assert_eq!(beside_thinking.body["top_p"], 0.97);
     assert_eq!(beside_thinking.adapted.len(), 2);
+}
+
+/// Newer models: "`temperature` and `top_p` cannot both be specified for this model".
+#[test]
+fn temperature_is_sent_alone_where_top_p_is_asked_for_too() {
+    let mut request = ChatRequest::user("q");
+    request.sampling.temperature = Some(0.5);
+    request.sampling.top_p = Some(0.97);
+    let both = encode(&request);
+    assert_eq!(both.body["temperature"], 0.5);
+    assert_eq!(both.body.get("top_p"), None);
+    assert_eq!(
+        both.adapted,
+        ["top_p: newer models refuse it beside temperature, left out"]
+    );
+    request.sampling.temperature = None;
+    let alone = encode(&request);
+    assert_eq!(alone.body["top_p"], 0.97);
+    assert_eq!(alone.adapted, Vec::<String>::new());
 }
 
 /// Traps 42, 43, 45 and section 8.

@@ -248,7 +248,8 @@ fn manner() -> impl Strategy<Value = Manner> {
         .prop_map(|(choice, (temperature, top_p, top_k), effort, off)| {
             let sampling = Sampling {
                 temperature,
-                top_p,
+                // The two do not go together.
+                top_p: top_p.filter(|_| temperature.is_none()),
                 top_k,
                 ..Sampling::default()
             };

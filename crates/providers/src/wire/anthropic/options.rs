@@ -69,7 +69,8 @@ pub struct Options {
     /// and larger caps are lowered to it.
     pub max_output_tokens: Option<u64>,
     /// Whether it takes temperature, `top_p` and `top_k`. Under
-    /// [`Version::V2026`] no model does.
+    /// [`Version::V2026`] no model does. Where it is not known, temperature
+    /// is sent without `top_p`, since newer models refuse the two together.
     pub sampling: Support,
     /// Whether it continues an answer whose beginning the caller wrote.
     pub prefill: Support,

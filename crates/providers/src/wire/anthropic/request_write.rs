@@ -256,6 +256,8 @@ fn sampling(
         }
         Value::from(fitting)
     });
+    // Newer models refuse the two together, and its name does not tell which a model is.
+    let one_of_two = !fixed && temperature.is_some() && options.sampling != Support::Yes;
     let top_p_fits = sampling.top_p.is_some_and(|p| (0.95..=1.0).contains(&p));
     for (name, value, fixed) in [
         ("temperature", temperature, fixed),
@@ -269,6 +271,9 @@ fn sampling(
         match value {
             Some(_) if refused => adapted.refused(name),
             Some(_) if fixed => adapted.note(name, "refused beside reasoning, left out"),
+            Some(_) if name == "top_p" && one_of_two => {
+                adapted.note(name, "newer models refuse it beside temperature, left out");
+            }
             Some(value) => {
                 map.insert(name.into(), value);
             }
