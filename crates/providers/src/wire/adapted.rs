@@ -3,7 +3,11 @@
 //! One short line each, `what: what was done with it`. The first half is a
 //! field of ours or a word of ours, never the caller's text.
 
-use evenkeel_core::Extra;
+use evenkeel_core::{Extra, Message, Role};
+
+/// What a user's message says that says nothing, where the format takes no
+/// empty ones and leaving it out would change whose turn it is.
+pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
 
 /// The lines of one request, each told once.
 #[derive(Debug, Default)]
@@ -74,6 +78,22 @@ impl Adapted {
         self.note(what, "of another wire format, left out");
     }
 
+    /// Whether the user is asked to say something in the place of an empty
+    /// message, which is then told: the last of `messages` is the user's, and
+    /// the conversation as it is written ends with the model or is none.
+    pub(crate) fn fills_end(&mut self, messages: &[Message], ends_with_model: bool) -> bool {
+        let last = messages
+            .iter()
+            .rev()
+            .find(|m| !matches!(m.role, Role::System | Role::Developer));
+        let fills = ends_with_model
+            && last.is_some_and(|last| matches!(last.role, Role::User | Role::Tool));
+        if fills {
+            self.note(what::EMPTY, done::FILLED);
+        }
+        fills
+    }
+
     /// The lines.
     pub(crate) fn into_lines(self) -> Vec<String> {
         self.0
@@ -87,6 +107,7 @@ pub(crate) mod what {
     pub(crate) const CALL_EXTRA: &str = "signature of a tool call";
     pub(crate) const CALL_IDS: &str = "tool call ids";
     pub(crate) const DEVELOPER: &str = "role developer";
+    pub(crate) const EMPTY: &str = "empty message of the user";
     pub(crate) const EXTRA: &str = "fields without a neutral form";
     pub(crate) const IMAGE: &str = "image";
     pub(crate) const IMAGE_DETAIL: &str = "image detail";
@@ -126,6 +147,7 @@ pub(crate) mod done {
     pub(crate) const MOVED_BEHIND: &str = "moved into a user message behind it";
     pub(crate) const MOVED_TO_START: &str = "moved to the system prompt";
     pub(crate) const NOT_BASE64: &str = "its data is not in base64, left out";
+    pub(crate) const FILLED: &str = "refused by this provider, sent as a placeholder";
     pub(crate) const PLACEHOLDER: &str = "none of this provider's, the documented placeholder sent";
     pub(crate) const ROUNDED: &str = "numbers of more than 17 digits rounded";
     pub(crate) const AS_USER: &str = "there is nothing else, sent as the user's";

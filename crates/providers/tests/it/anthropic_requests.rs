@@ -176,6 +176,37 @@ fn empty_texts_are_dropped_and_turns_still_alternate() {
     );
 }
 
+/// C130. Left out, an answer would stand last, which is a begun one.
+#[test]
+fn an_empty_last_message_of_the_user_keeps_its_turn() {
+    let encoded = encode(&messages(vec![
+        say(Role::User, "a"),
+        say(Role::Assistant, "b"),
+        say(Role::User, " \n"),
+    ]));
+    assert_eq!(
+        encoded.body["messages"],
+        json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+            {"role": "user", "content": "(empty message)"}])
+    );
+    assert_eq!(
+        encoded.adapted,
+        ["empty message of the user: refused by this provider, sent as a placeholder"]
+    );
+    let alone = encode(&messages(vec![say(Role::User, "")]));
+    assert_eq!(
+        alone.body["messages"],
+        json!([{"role": "user", "content": "(empty message)"}])
+    );
+    let unneeded = encode(&messages(vec![say(Role::User, "a"), say(Role::User, "")]));
+    assert_eq!(
+        unneeded.body["messages"].as_array().map(Vec::len),
+        Some(1),
+        "{unneeded:?}"
+    );
+    assert_eq!(unneeded.adapted, Vec::<String>::new());
+}
+
 /// Trap 5, for a history that an Anthropic client wrote.
 #[test]
 fn empty_texts_of_a_client_are_dropped_too() {

@@ -1,7 +1,7 @@
 //! Conversations that other formats wrote, as Gemini's format takes them.
 
 use crate::gemini_build::{call, conversation, decode, encode, message, result, signed, user};
-use evenkeel_core::{Image, Message, Part, Role, ToolResult};
+use evenkeel_core::{ChatRequest, Image, Message, Part, Role, ToolResult};
 use evenkeel_providers::wire::gemini::{DIALECT, Options, Platform, encode_request};
 use serde_json::json;
 
@@ -135,6 +135,29 @@ fn a_result_of_any_object_is_unwrapped_to_text_and_goes_back_as_it_was() {
         encode(&request).body["contents"][2]["parts"][0]["functionResponse"]["response"],
         json!({"output": "edited"})
     );
+}
+
+/// C130. Without contents, or with the model's words last, the format refuses a request.
+#[test]
+fn an_empty_last_message_of_the_user_keeps_its_turn() {
+    let filled = json!({"role": "user", "parts": [{"text": "(empty message)"}]});
+    let alone = encode(&ChatRequest::user(""));
+    assert_eq!(alone.body["contents"], json!([filled]));
+    assert_eq!(
+        alone.adapted,
+        ["empty message of the user: refused by this provider, sent as a placeholder"]
+    );
+    let last = encode(&conversation(vec![
+        Message::text(Role::User, "a"),
+        Message::text(Role::Assistant, "b"),
+        Message::text(Role::User, ""),
+    ]));
+    assert_eq!(last.body["contents"][2], filled);
+    let begun = encode(&conversation(vec![
+        Message::text(Role::User, "a"),
+        Message::text(Role::Assistant, "b"),
+    ]));
+    assert_eq!(begun.body["contents"].as_array().map(Vec::len), Some(2));
 }
 
 /// C136.

@@ -2,7 +2,7 @@
 
 use super::pairing::{Said, Turn, Turns};
 use super::{DIALECT, Options, Support, add_unknown, block_read, block_write, kept};
-use crate::wire::adapted::{Adapted, done, what};
+use crate::wire::adapted::{Adapted, EMPTY_MESSAGE, done, what};
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{Extra, Message, Part, Role};
 use serde_json::{Map, Value};
@@ -45,6 +45,10 @@ pub(super) fn write(
         }
     }
     let mut turns = turns.finish(adapted);
+    let spoken = turns.iter().rfind(|turn| turn.role != "system");
+    if adapted.fills_end(messages, spoken.is_none_or(|turn| turn.role == "assistant")) {
+        turns.push(Turn::text("user", EMPTY_MESSAGE));
+    }
     if turns.first().is_none_or(|turn| turn.role != "user") {
         adapted.note(
             "messages",

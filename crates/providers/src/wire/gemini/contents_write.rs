@@ -3,7 +3,7 @@
 use super::parts_write::Style;
 use super::turns::{self, Turn};
 use super::{contents_read, ids, own_field, own_fields};
-use crate::wire::adapted::{Adapted, done, what};
+use crate::wire::adapted::{Adapted, EMPTY_MESSAGE, done, what};
 use evenkeel_core::{Message, Part, Role};
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,12 @@ pub(super) fn conversation(
         adapted.note(what::SYSTEM_LATER, done::MOVED_TO_START);
     }
     let system = system(&instructions, style, adapted);
-    let contents = turns::contents(turns_of(&spoken, style, adapted), style, adapted);
+    let turns = turns_of(&spoken, style, adapted);
+    let ends_with_model = turns.last().is_none_or(|turn| turn.is_model);
+    let mut contents = turns::contents(turns, style, adapted);
+    if adapted.fills_end(messages, ends_with_model) {
+        contents.push(json!({"role": "user", PARTS: [{"text": EMPTY_MESSAGE}]}));
+    }
     match system {
         Some(system) if contents.is_empty() => {
             // The format refuses a request without contents.
