@@ -15,6 +15,7 @@ mod json;
 mod limits;
 pub mod mistral;
 pub mod openai;
+mod pairing;
 mod rate_limits;
 mod reading;
 mod request;

@@ -450,8 +450,15 @@ async fn an_image_in_a_result_is_shown_behind_it() {
         ],
         is_error: true,
     })];
+    let mut called = Message::text(Role::Assistant, "");
+    called.parts = vec![Part::ToolCall(evenkeel_core::ToolCall {
+        id: "c1".into(),
+        name: "look".into(),
+        arguments: "{}".into(),
+        extra: evenkeel_core::Extra::default(),
+    })];
     let request = ChatRequest {
-        messages: vec![result, Message::text(Role::User, "And?")],
+        messages: vec![called, result, Message::text(Role::User, "And?")],
         ..ChatRequest::default()
     };
     let options = ClientOptions {
@@ -476,8 +483,8 @@ async fn an_image_in_a_result_is_shown_behind_it() {
     let log = log.lock().unwrap();
     let body: Value = serde_json::from_slice(&log[0].body).unwrap();
     let messages = body["messages"].as_array().unwrap();
-    assert_eq!(messages[0]["content"], "error: see");
-    assert_eq!(messages[1]["role"], "user");
-    assert_eq!(messages[1]["content"][1]["type"], "image_url");
-    assert_eq!(messages[2]["content"], "And?");
+    assert_eq!(messages[1]["content"], "error: see");
+    assert_eq!(messages[2]["role"], "user");
+    assert_eq!(messages[2]["content"][1]["type"], "image_url");
+    assert_eq!(messages[3]["content"], "And?");
 }

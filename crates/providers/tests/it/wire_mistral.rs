@@ -299,6 +299,25 @@ fn message(role: Role, parts: Vec<Part>) -> Message {
     }
 }
 
+/// A result for each call of a turn.
+fn results_of(turn: &[Part]) -> Vec<Message> {
+    let calls = turn.iter().filter_map(|part| match part {
+        Part::ToolCall(call) => Some(call.id.clone()),
+        _ => None,
+    });
+    let result = |call_id| {
+        let parts = vec![Part::Text("done".into())];
+        Part::ToolResult(ToolResult {
+            call_id,
+            parts,
+            is_error: false,
+        })
+    };
+    calls
+        .map(|id| message(Role::Tool, vec![result(id)]))
+        .collect()
+}
+
 fn chat_request() -> impl Strategy<Value = ChatRequest> {
     let sampling = (
         option::of(0.0..1.5),
@@ -325,7 +344,12 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
                 .collect();
             for (asked, turn) in turns {
                 messages.push(message(Role::User, said(asked)));
+                let results = results_of(&turn);
                 messages.push(message(Role::Assistant, turn));
+                if !results.is_empty() {
+                    messages.extend(results);
+                    messages.push(message(Role::Assistant, said("so".to_owned())));
+                }
             }
             messages.push(message(Role::User, said(last)));
             ChatRequest {
@@ -412,4 +436,62 @@ proptest! {
         decoder.push(&[b"data: ", &bytes[..], b"\n\n"].concat());
         decoder.finish();
     }
+}
+
+/// "Not the same number of function calls and responses", and C136.
+#[test]
+fn a_call_without_its_result_gets_one_and_a_result_without_its_call_is_text() {
+    let mut request = ChatRequest::user("q");
+    let call = |id: &str| {
+        Part::ToolCall(ToolCall {
+            id: id.into(),
+            name: "f".into(),
+            arguments: "{}".into(),
+            extra: Extra::default(),
+        })
+    };
+    let result = |id: &str, text: &str| {
+        let parts = vec![Part::Text(text.into())];
+        Part::ToolResult(ToolResult {
+            call_id: id.into(),
+            parts,
+            is_error: false,
+        })
+    };
+    request.messages.extend([
+        message(Role::Tool, vec![result("cccccccc3", "old")]),
+        message(Role::Assistant, vec![call("aaaaaaaa1"), call("bbbbbbbb2")]),
+        message(Role::Tool, vec![result("bbbbbbbb2", "B")]),
+        message(Role::Assistant, vec![Part::Text("so".into())]),
+        Message::text(Role::User, "go on"),
+    ]);
+    let written = encode_request(&request, "m", false, &Options::default());
+    let said: Vec<(&str, &str)> = written.body["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| {
+            let text = |name: &str| m[name].as_str().unwrap_or_default();
+            (text("tool_call_id"), text("content"))
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("", "q"),
+            ("", "Tool result: old"),
+            ("", ""),
+            ("aaaaaaaa1", "error: no result was given for this call"),
+            ("bbbbbbbb2", "B"),
+            ("", "so"),
+            ("", "go on"),
+        ]
+    );
+    assert!(
+        written
+            .adapted
+            .contains(&"tool call without its result: an error was put in its place".to_owned()),
+        "{:?}",
+        written.adapted
+    );
 }

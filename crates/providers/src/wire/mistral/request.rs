@@ -3,7 +3,7 @@
 use super::{DIALECT, STYLE, order};
 use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::openai::style::Style;
-use crate::wire::{ClientRequest, Encoded, RequestError, call_ids, openai};
+use crate::wire::{ClientRequest, Encoded, RequestError, call_ids, openai, pairing};
 use evenkeel_core::{ChatRequest, Extra, Message, Part, Role};
 
 /// Characters of a tool call's id.
@@ -28,7 +28,8 @@ pub fn encode_request(
     options: &Options,
 ) -> Encoded {
     let mut adapted = Adapted::default();
-    let mut messages = order::arranged(&request.messages, &mut adapted);
+    let paired = pairing::paired(&request.messages, &mut adapted);
+    let mut messages = order::arranged(&paired, &mut adapted);
     if call_ids::rewrite(&mut messages, fits, |id, n| {
         call_ids::base62(id, n, CALL_ID)
     }) {

@@ -2,23 +2,24 @@
 
 use super::style::Style;
 use crate::wire::adapted::{Adapted, done, what};
-use crate::wire::call_ids;
 use crate::wire::tool_names::ToolNames;
+use crate::wire::{call_ids, pairing};
 use evenkeel_core::{ChatRequest, Message, Part};
 use std::borrow::Cow;
 
-/// The messages with ids and tool names as the server takes them, and without
-/// NUL characters, which end a text early in servers written in C.
+/// The messages with calls and results paired, with ids and tool names as the
+/// server takes them, and without NUL characters, which end a text early in
+/// servers written in C.
 pub(super) fn messages<'a>(
     request: &'a ChatRequest,
     style: &Style,
     names: &ToolNames,
     adapted: &mut Adapted,
 ) -> Cow<'a, [Message]> {
-    let mut messages = Cow::Borrowed(request.messages.as_slice());
     if style.faithful {
-        return messages;
+        return Cow::Borrowed(request.messages.as_slice());
     }
+    let mut messages = pairing::paired(&request.messages, adapted);
     let fits = |id: &str| id.chars().count() <= style.max_call_id;
     if parts(&messages).any(|part| id_of(part).is_some_and(|id| !fits(id))) {
         // Where an id is too long it has this many characters to spare.
