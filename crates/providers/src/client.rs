@@ -1,6 +1,7 @@
 //! The client of every dialect.
 
 use crate::body::{Inbound, undecodable};
+use crate::called::Called;
 use crate::config::{ClientConfig, ClientOptions, Limits, ModelOptions, ProviderConfigError};
 use crate::connection::{Connector, Pooling};
 use crate::dialect::{Asked, Dialect};
@@ -80,6 +81,7 @@ struct Answer {
     key: Option<SecretString>,
     adapted: Vec<String>,
     tool_names: BTreeMap<String, String>,
+    called: Called,
 }
 
 impl Client {
@@ -194,6 +196,7 @@ impl Client {
             key,
             adapted,
             tool_names,
+            called: Called::before(&call.request.messages),
         };
         if head.status.is_success() {
             return Ok(answer);
@@ -335,7 +338,7 @@ impl Client {
     }
 
     /// A body that is to be read as one document.
-    async fn whole(&self, answer: Answer) -> Result<ChatResponse, Failure> {
+    async fn whole(&self, mut answer: Answer) -> Result<ChatResponse, Failure> {
         let content = Content::of(&answer.headers);
         let body = answer
             .body
@@ -354,6 +357,7 @@ impl Client {
         for part in &mut response.parts {
             if let Part::ToolCall(call) = part {
                 own_name(&answer.tool_names, &mut call.name);
+                answer.called.add(&mut call.id);
             }
         }
         response.adapted = answer.adapted;
@@ -387,6 +391,7 @@ impl Client {
             decoder: self.decoder(answer.key),
             ready,
             tool_names: answer.tool_names,
+            called: answer.called,
             after_finish: self.limits.after_finish,
             ends: None,
         };

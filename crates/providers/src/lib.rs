@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod body;
+mod called;
 mod client;
 mod config;
 mod connection;

@@ -1,6 +1,7 @@
 //! An answer as it comes in: what it is, and a stream being read.
 
 use crate::body::{Inbound, undecodable};
+use crate::called::Called;
 use crate::encoding::Decoding;
 use crate::wire::EventDecoder;
 use evenkeel_core::{Delta, Failure, StreamEvent};
@@ -50,6 +51,7 @@ pub(crate) struct Events {
     pub(crate) ready: VecDeque<Result<StreamEvent, Failure>>,
     /// Tools' own names by those that went over the wire.
     pub(crate) tool_names: BTreeMap<String, String>,
+    pub(crate) called: Called,
     pub(crate) after_finish: Duration,
     /// When a stream that has told its finish reason counts as ended.
     pub(crate) ends: Option<Instant>,
@@ -60,8 +62,9 @@ impl Events {
     pub(crate) async fn next(&mut self) -> Option<Result<StreamEvent, Failure>> {
         loop {
             if let Some(mut event) = self.ready.pop_front() {
-                if let Ok(StreamEvent::Delta(Delta::ToolCallStart { name, .. })) = &mut event {
+                if let Ok(StreamEvent::Delta(Delta::ToolCallStart { id, name, .. })) = &mut event {
                     own_name(&self.tool_names, name);
+                    self.called.add(id);
                 }
                 return Some(event);
             }

@@ -23,6 +23,10 @@ type Log = Arc<Mutex<Vec<Request>>>;
 
 /// A server that answers every request with `body` and keeps what it was asked.
 async fn logging(body: String) -> (Server, Log) {
+    logging_as("application/json", body).await
+}
+
+async fn logging_as(content_type: &'static str, body: String) -> (Server, Log) {
     let log = Log::default();
     let kept = Arc::clone(&log);
     let server = Server::new(move |_, mut socket| {
@@ -30,7 +34,7 @@ async fn logging(body: String) -> (Server, Log) {
         async move {
             while let Some(request) = request(&mut socket).await {
                 kept.lock().unwrap().push(request);
-                let answer = ok("application/json", &body);
+                let answer = ok(content_type, &body);
                 socket.write_all(&answer).await.unwrap();
             }
         }
@@ -487,4 +491,49 @@ async fn an_image_in_a_result_is_shown_behind_it() {
     assert_eq!(messages[2]["role"], "user");
     assert_eq!(messages[2]["content"][1]["type"], "image_url");
     assert_eq!(messages[3]["content"], "And?");
+}
+
+/// Answers without ids that call the same, turn after turn, whole and streamed.
+#[tokio::test]
+async fn no_call_has_the_id_of_an_earlier_one() {
+    let gemini = json!({"candidates": [{"content": {"role": "model", "parts": [
+        {"functionCall": {"name": "f", "args": {}}}]}, "finishReason": "STOP"}]});
+    let openai = json!({"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+        "role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}}]});
+    let (json, events) = ("application/json", "text/event-stream");
+    for (dialect, kind, body) in [
+        (Dialect::Gemini, events, format!("data: {gemini}\n\n")),
+        (Dialect::Gemini, json, gemini.to_string()),
+        (Dialect::OpenAi, json, openai.to_string()),
+    ] {
+        let (server, _) = logging_as(kind, body).await;
+        let client = client_of(dialect, &server.url(), ClientOptions::default());
+        let mut request = ChatRequest::user("q");
+        let mut ids: Vec<String> = Vec::new();
+        for _ in 0..3 {
+            let asked = || ProviderCall {
+                request: Arc::new(request.clone()),
+                ..call()
+            };
+            let answer = client.complete(asked()).await.unwrap();
+            let id = answer.tool_calls().next().unwrap().id.clone();
+            let mut streamed = evenkeel_core::Accumulator::default();
+            for event in crate::server::all(client.stream(asked()).await.unwrap()).await {
+                streamed.push(&event.unwrap());
+            }
+            let streamed = streamed.finish().unwrap();
+            assert_eq!(streamed.tool_calls().next().unwrap().id, id);
+            assert!(!ids.contains(&id), "{dialect:?}: {id} after {ids:?}");
+            let mut said = Message::text(Role::Assistant, "");
+            said.parts = answer.parts;
+            let mut result = Message::text(Role::Tool, "");
+            result.parts = vec![Part::ToolResult(evenkeel_core::ToolResult {
+                call_id: id.clone(),
+                parts: vec![Part::Text("done".into())],
+                is_error: false,
+            })];
+            request.messages.extend([said, result]);
+            ids.push(id);
+        }
+    }
 }

@@ -254,11 +254,12 @@ fn made_up_ids_differ_from_call_to_call_and_answer_to_answer() {
     let mut all = ids(&first);
     first["responseId"] = "r2".into();
     all.extend(ids(&first));
-    // Without an id of the answer its content tells it from another.
+    // Without an id of the answer what it calls tells it from another.
     first.as_object_mut().unwrap().remove("responseId");
-    first["usageMetadata"] = json!({"promptTokenCount": 1});
     all.extend(ids(&first));
-    first["usageMetadata"] = json!({"promptTokenCount": 2});
+    let other =
+        json!([{"functionCall": {"name": "f", "args": {"a": 1}}}, {"functionCall": {"name": "g"}}]);
+    first["candidates"][0]["content"]["parts"] = other;
     all.extend(ids(&first));
     all.sort();
     all.dedup();

@@ -97,7 +97,7 @@ fn read(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
     let candidate = first_candidate(map.shift_remove("candidates"));
     let (parts, finish) = match candidate {
         Some(candidate) => {
-            let ids = Ids::of_answer(&id, || format!("{map:?}{candidate:?}"));
+            let ids = Ids::of_answer(&id);
             let (parts, finish, kept) = read_candidate(reply, candidate, ids)?;
             if !kept.is_empty() {
                 map.insert("candidates".into(), json!([kept]));

@@ -11,17 +11,30 @@ const TAIL_CHARS: usize = 24;
 /// Characters that stand for an answer without an id.
 const HASH_CHARS: usize = 11;
 
-/// Makes ids that are distinct within a conversation.
+/// Makes ids that are distinct within a request, or within an answer.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Ids {
-    seed: String,
+    of: Of,
     next: usize,
 }
 
+/// What the ids are made for.
+#[derive(Debug, Default, Clone)]
+enum Of {
+    #[default]
+    Request,
+    /// An answer of this id.
+    Answer(String),
+    /// An answer without an id: what is called stands for it.
+    Unnamed,
+}
+
 impl Ids {
-    /// Ids for the calls of the answer `answer_id`. Where it has none,
-    /// `content`, any text that differs from answer to answer, stands for it.
-    pub(super) fn of_answer(answer_id: &str, content: impl FnOnce() -> String) -> Self {
+    /// Ids for the calls of the answer `answer_id`. They are the same however
+    /// often, and in whatever pieces, the answer is read. Answers without an
+    /// id that call the same get the same ids; the client, which knows what
+    /// was called before, keeps them apart.
+    pub(super) fn of_answer(answer_id: &str) -> Self {
         let mut tail: Vec<char> = answer_id
             .chars()
             .rev()
@@ -29,23 +42,27 @@ impl Ids {
             .take(TAIL_CHARS)
             .collect();
         tail.reverse();
-        let tail: String = if tail.is_empty() {
-            call_ids::base62(&content(), 0, HASH_CHARS)
+        let of = if tail.is_empty() {
+            Of::Unnamed
         } else {
-            tail.into_iter().collect()
+            Of::Answer(tail.into_iter().collect())
         };
-        Self {
-            seed: format!("{tail}_"),
-            next: 0,
-        }
+        Self { of, next: 0 }
     }
 
-    /// The next id: at most 40 characters as long as an answer has no more
-    /// than 99,999,999 calls.
-    pub(super) fn make(&mut self) -> String {
-        let id = format!("{MADE_UP}{}{}", self.seed, self.next);
+    /// The id of the next call, of `name` with `arguments`: at most 40
+    /// characters as long as an answer has no more than 99,999,999 calls.
+    pub(super) fn make(&mut self, name: &str, arguments: &str) -> String {
+        let next = self.next;
         self.next += 1;
-        id
+        match &self.of {
+            Of::Request => format!("{MADE_UP}{next}"),
+            Of::Answer(tail) => format!("{MADE_UP}{tail}_{next}"),
+            Of::Unnamed => {
+                let called = call_ids::base62(&format!("{name}\n{arguments}"), 0, HASH_CHARS);
+                format!("{MADE_UP}{called}_{next}")
+            }
+        }
     }
 }
 
@@ -74,13 +91,14 @@ mod tests {
 
     #[test]
     fn ids_are_distinct_short_and_known_again() {
-        let mut ids = Ids::of_answer(&"r-é".repeat(30), String::new);
-        let (first, second) = (ids.make(), ids.make());
+        let mut ids = Ids::of_answer(&"r-é".repeat(30));
+        let (first, second) = (ids.make("f", "{}"), ids.make("f", "{}"));
         assert_ne!(first, second);
         assert!(first.len() <= 40 && first.is_ascii(), "{first}");
         assert!(is_made_up(&first));
         assert!(!is_made_up("call_1"));
-        let other = Ids::of_answer("", || "a".into()).make();
-        assert_ne!(other, Ids::of_answer("", || "b".into()).make());
+        let unnamed = |arguments| Ids::of_answer("").make("f", arguments);
+        assert_eq!(unnamed("{}"), unnamed("{}"));
+        assert_ne!(unnamed("{}"), unnamed("[]"));
     }
 }

@@ -92,7 +92,8 @@ fn call(
     let name = call.required_string("name")?;
     let arguments = call
         .object("args")?
-        .map(|args| Value::Object(args).to_string());
+        .map(|args| Value::Object(args).to_string())
+        .unwrap_or_default();
     let mut kept = fields.rest();
     kept.extend(signature.map(|s| (SIGNATURE.to_owned(), s.into())));
     let inner = call.rest();
@@ -100,9 +101,9 @@ fn call(
         kept.insert("functionCall".into(), inner.into());
     }
     Ok(ToolCall {
-        id: id.unwrap_or_else(|| ids.make()),
+        id: id.unwrap_or_else(|| ids.make(&name, &arguments)),
         name,
-        arguments: arguments.unwrap_or_default(),
+        arguments,
         extra: extra(kept),
     })
 }

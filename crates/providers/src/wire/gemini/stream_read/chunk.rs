@@ -81,7 +81,7 @@ impl StreamDecoder {
         for part in answer_read::parts_of(&mut content) {
             let mut ids = self.ids.take().unwrap_or_else(|| {
                 let id = answer_read::text(chunk.get("responseId").cloned());
-                Ids::of_answer(&id, || format!("{chunk:?}{part:?}"))
+                Ids::of_answer(&id)
             });
             let mut parts = Vec::new();
             let read = answer_read::read_part(&part, &mut ids, &mut parts);
