@@ -7,7 +7,7 @@
 //! `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`
 //! (resets as RFC 3339 times).
 
-use super::classify::reset;
+use super::classify::{reset, until};
 use evenkeel_core::{Allowance, RateLimits};
 use http::{HeaderMap, HeaderValue};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -86,13 +86,12 @@ fn count(value: &HeaderValue) -> Option<u64> {
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
-/// How long until the reset, given as a wait or a time; none left where it is past.
+/// How long until the reset, given as a wait or a time; none left where it is past, at most a day.
 fn until_reset(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     let text = text(value)?;
     reset(text, Some(now)).or_else(|| {
         let time: jiff::Timestamp = text.parse().ok()?;
         let since_epoch = Duration::try_from(time.as_duration()).ok()?;
-        let time = UNIX_EPOCH.checked_add(since_epoch)?;
-        Some(time.duration_since(now).unwrap_or_default())
+        until(UNIX_EPOCH.checked_add(since_epoch)?, Some(now))
     })
 }

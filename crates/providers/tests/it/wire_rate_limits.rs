@@ -127,6 +127,20 @@ fn what_cannot_be_read_is_left_out() {
     assert_eq!(fraction.requests.remaining, Some(12));
 }
 
+/// Trap 76.
+#[test]
+fn an_absurd_reset_is_cut_to_a_day() {
+    for (name, value) in [
+        ("anthropic-ratelimit-tokens-reset", "9999-01-01T00:00:00Z"),
+        ("x-ratelimit-reset-tokens", "99999999999999999999999h"),
+        ("x-ratelimit-reset-tokens", "1e300"),
+    ] {
+        let limits = read(&[(name, value)]).unwrap();
+        let day = Duration::from_secs(86_400);
+        assert_eq!(limits.tokens.reset, Some(day), "{name}: {value}");
+    }
+}
+
 /// Azure and OpenAI-compatible servers write it for no limit, or for one they do not know.
 #[test]
 fn less_than_none_left_is_not_told() {

@@ -17,7 +17,7 @@ use http::HeaderMap;
 use secrecy::SecretString;
 use std::time::{Duration, SystemTime};
 
-pub(in crate::wire) use wait::reset;
+pub(in crate::wire) use wait::{reset, until};
 
 /// Above this wait a rate limit is a used-up quota: no caller waits that long.
 const MAX_RATE_LIMIT_WAIT: Duration = Duration::from_secs(300);

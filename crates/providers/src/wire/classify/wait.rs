@@ -3,8 +3,9 @@
 use super::{Detail, Reply};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest wait that is believed; more is cut to it.
-const MAX_WAIT: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// The longest wait that is believed; more is cut to it. Quotas are counted by the day at most, and
+/// a model that is asked once a day for nothing costs less than one that is never asked again.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Numbers from here on in a reset header are Unix times in seconds, not waits.
 const FIRST_UNIX_SECONDS: f64 = 1e9;
 /// And from here on in milliseconds.
@@ -49,15 +50,24 @@ fn retry_after(value: &str, now: Option<SystemTime>) -> Option<Duration> {
 
 pub(in crate::wire) fn reset(value: &str, now: Option<SystemTime>) -> Option<Duration> {
     match value.parse::<f64>() {
-        Ok(number) if number >= FIRST_UNIX_MILLIS => until(unix_time(number / 1e3)?, now),
-        Ok(number) if number >= FIRST_UNIX_SECONDS => until(unix_time(number)?, now),
+        Ok(number) if !number.is_finite() => None,
+        Ok(number) if number >= FIRST_UNIX_MILLIS => until_unix(number / 1e3, now),
+        Ok(number) if number >= FIRST_UNIX_SECONDS => until_unix(number, now),
         Ok(number) => seconds(number),
         Err(_) => duration(value),
     }
 }
 
+fn until_unix(seconds: f64, now: Option<SystemTime>) -> Option<Duration> {
+    match unix_time(seconds) {
+        Some(time) => until(time, now),
+        // Beyond any clock.
+        None => Some(MAX_WAIT),
+    }
+}
+
 /// A time already past asks for no wait.
-fn until(time: SystemTime, now: Option<SystemTime>) -> Option<Duration> {
+pub(in crate::wire) fn until(time: SystemTime, now: Option<SystemTime>) -> Option<Duration> {
     Some(time.duration_since(now?).unwrap_or_default().min(MAX_WAIT))
 }
 
@@ -179,7 +189,13 @@ mod tests {
             ),
             (&[("retry-after-ms", "x"), ("retry-after", "5")], Some(5.0)),
             (&[("retry-after", "1.5")], Some(1.5)),
-            (&[("retry-after", "1e30")], Some(31_622_400.0)),
+            (&[("retry-after", "1e30")], Some(86_400.0)),
+            (&[("retry-after", "99999999999999999999")], Some(86_400.0)),
+            (&[("retry-after-ms", "1e300")], Some(86_400.0)),
+            (
+                &[("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")],
+                Some(86_400.0),
+            ),
             (
                 &[("retry-after", "Sun, 29 Nov 2026 23:00:12 GMT")],
                 Some(12.0),
@@ -243,7 +259,7 @@ mod tests {
             ("try again in 5 sheep", None),
             (
                 "try again in 99999999999999999999999999999h",
-                Some(31_622_400.0),
+                Some(86_400.0),
             ),
         ] {
             let got = wait(&[], message);
