@@ -51,56 +51,6 @@ pub(crate) fn parse_event(text: &str) -> Result<Parsed, Error> {
     }
 }
 
-/// Digits that a number with a fraction keeps for certain.
-const EXACT_DIGITS: usize = 17;
-
-/// Whether reading the JSON in `text` rounds one of its numbers: an integer
-/// beyond 64 bits, or a fraction of more than 17 digits.
-pub(crate) fn rounds_numbers(text: &str) -> bool {
-    let mut rest = text.as_bytes();
-    while let Some(&byte) = rest.first() {
-        let length = match byte {
-            b'"' => string_length(rest),
-            b'-' | b'0'..=b'9' => {
-                let in_number =
-                    |b: &u8| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-                let length = rest.iter().take_while(|b| in_number(b)).count();
-                if is_rounded(&rest[..length]) {
-                    return true;
-                }
-                length
-            }
-            _ => 1,
-        };
-        rest = &rest[length..];
-    }
-    false
-}
-
-/// The bytes of the string that `rest` begins with, its quotes included.
-fn string_length(rest: &[u8]) -> usize {
-    let mut escaped = false;
-    let inner = rest[1..].iter().take_while(|byte| {
-        let ends = !escaped && **byte == b'"';
-        escaped = !escaped && **byte == b'\\';
-        !ends
-    });
-    (inner.count() + 2).min(rest.len())
-}
-
-fn is_rounded(number: &[u8]) -> bool {
-    let Ok(number) = std::str::from_utf8(number) else {
-        return false;
-    };
-    if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
-        return false;
-    }
-    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
-    let is_integer = mantissa.len() == number.len() && !mantissa.contains('.');
-    let digits = mantissa.bytes().filter(u8::is_ascii_digit);
-    is_integer || digits.skip_while(|digit| *digit == b'0').count() > EXACT_DIGITS
-}
-
 /// A field of an object of a few fields: looking at each is quicker than hashing the name.
 pub(crate) fn field<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object
@@ -222,26 +172,6 @@ impl Joiner {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_that_would_be_rounded_are_seen_and_texts_are_not() {
-        for exact in [
-            r#"{"a":18446744073709551615,"b":-9223372036854775808,"c":0.1,"d":1e300}"#,
-            r#"{"a":"123456789012345678901234567890","b":"\\\"99999999999999999999999"}"#,
-            r#"{"a":0.00000000000000000000012345}"#,
-            "",
-            "\"never closed 123456789012345678901234567890",
-        ] {
-            assert!(!super::rounds_numbers(exact), "{exact}");
-        }
-        for rounded in [
-            r#"{"a":123456789012345678901234567890}"#,
-            r#"{"s":"\\","a":[1,-99999999999999999999]}"#,
-            r#"{"a":0.1234567890123456789}"#,
-        ] {
-            assert!(super::rounds_numbers(rounded), "{rounded}");
-        }
-    }
 
     #[test]
     fn halves_of_a_character_join_across_events() {

@@ -6,6 +6,7 @@ mod beginning;
 mod call_ids;
 pub mod classify;
 mod decoder;
+mod digits;
 mod effort;
 mod encoded;
 mod excerpt;

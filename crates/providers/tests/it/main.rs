@@ -36,6 +36,7 @@ mod server;
 mod wire_cases;
 mod wire_classes;
 mod wire_details;
+mod wire_digits;
 mod wire_mistral;
 mod wire_pairs;
 mod wire_rate_limits;

@@ -3,7 +3,7 @@
 use super::{block_read, extra, finish, usage};
 use crate::wire::classify::{Reply, classify};
 use crate::wire::json::field;
-use crate::wire::{Server, excerpt, json};
+use crate::wire::{Server, digits, excerpt, json};
 use evenkeel_core::{ChatResponse, Class, Extra, Failure, Finish, Part};
 use serde_json::{Map, Value};
 
@@ -19,7 +19,11 @@ pub fn decode_answer(reply: &Reply<'_>) -> Result<ChatResponse, Failure> {
     if is_error(&value) {
         return Err(classify(reply));
     }
-    answer(reply, value)
+    let mut response = answer(reply, value)?;
+    digits::restore(reply.body(), &mut response.parts, |again| {
+        answer(reply, again).ok().map(|response| response.parts)
+    });
+    Ok(response)
 }
 
 /// Reads an answer that is JSON already.

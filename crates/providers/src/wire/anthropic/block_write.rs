@@ -2,7 +2,7 @@
 
 use super::{CITATIONS, DIALECT, add_unknown, own};
 use crate::wire::adapted::{Adapted, done, what};
-use crate::wire::json::rounds_numbers;
+use crate::wire::digits::rounds_numbers;
 use evenkeel_core::{Extra, Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 

@@ -127,7 +127,7 @@ impl StreamFormat for StreamDecoder {
             // Only a stream's beginning can be an answer in one piece.
             Ok(parsed) if !self.started && is_whole(&parsed.value) => self.take_whole(data, out),
             Ok(parsed) => match parsed.value {
-                Value::Object(map) => self.take_typed(map, parsed.has_halves, out),
+                Value::Object(map) => self.take_typed(map, data, parsed.has_halves, out),
                 Value::Null => {}
                 _ => out.push(Ok(StreamEvent::Skipped)),
             },

@@ -4,7 +4,7 @@ use super::finish::{self, Reason};
 use super::ids::Ids;
 use super::{contents_read, extra, parts_read, usage};
 use crate::wire::classify::{Reply, classify};
-use crate::wire::{RequestError, Server, excerpt, json};
+use crate::wire::{RequestError, Server, digits, excerpt, json};
 use evenkeel_core::{ChatResponse, Class, Failure, Finish, Part};
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,11 @@ pub fn decode_answer(reply: &Reply<'_>) -> Result<ChatResponse, Failure> {
     if is_error(&value) {
         return Err(classify(reply));
     }
-    read(reply, value)
+    let mut response = read(reply, value)?;
+    digits::restore(reply.body(), &mut response.parts, |again| {
+        read(reply, again).ok().map(|response| response.parts)
+    });
+    Ok(response)
 }
 
 fn parse(reply: &Reply<'_>) -> Result<Value, Failure> {
@@ -175,6 +179,23 @@ fn read_candidate(
         candidate.insert("content".into(), content.into());
     }
     Ok((parts, finish, candidate))
+}
+
+/// The arguments of the calls of one chunk with all their digits; none where
+/// reading the chunk rounds none.
+pub(super) fn exact_arguments(chunk: &str) -> Option<Vec<String>> {
+    let Value::Object(mut chunk) = digits::marked(chunk)? else {
+        return None;
+    };
+    let mut candidate = first_candidate(chunk.shift_remove("candidates"))?;
+    let Some(Value::Object(mut content)) = candidate.shift_remove("content") else {
+        return None;
+    };
+    let mut parts = Vec::new();
+    for part in parts_of(&mut content) {
+        read_part(&part, &mut Ids::default(), &mut parts).ok()?;
+    }
+    Some(digits::arguments(&parts).map(digits::unmarked).collect())
 }
 
 /// The parts of a content, in one spelling; what is no object is no part.

@@ -3,7 +3,7 @@
 use super::options::{Options, Platform, Traits};
 use super::{DIALECT, SIGNATURE, ids, own_field, own_fields};
 use crate::wire::adapted::{Adapted, done, what};
-use crate::wire::json::rounds_numbers;
+use crate::wire::digits::rounds_numbers;
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};

@@ -10,7 +10,7 @@ use crate::wire::json::{self, Joiner};
 use crate::wire::reading::{Out, Reading, StreamFormat};
 use crate::wire::sse;
 use crate::wire::{Server, StreamLimits};
-use evenkeel_core::{Delta, ReasoningPart, StreamEvent};
+use evenkeel_core::{Delta, Failure, ReasoningPart, StreamEvent};
 use framing::Framing;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
@@ -139,7 +139,11 @@ impl StreamDecoder {
                 }
             }
             Ok(parsed) => match parsed.value {
-                Value::Object(chunk) => self.take_chunk(chunk, parsed.has_halves, out),
+                Value::Object(chunk) => {
+                    let first = out.len();
+                    self.take_chunk(chunk, parsed.has_halves, out);
+                    restore_digits(data, &mut out[first..]);
+                }
                 Value::Array(chunks) => {
                     for chunk in chunks {
                         if !self.reading.is_over() {
@@ -153,6 +157,26 @@ impl StreamDecoder {
             // Some proxies end every stream as OpenAI's are ended.
             Err(_) if data.starts_with("[DONE]") => {}
             Err(_) => out.push(Ok(StreamEvent::Skipped)),
+        }
+    }
+}
+
+/// Gives the arguments in `events`, which the chunk `data` brought, all their
+/// digits.
+fn restore_digits(data: &str, events: &mut [Result<StreamEvent, Failure>]) {
+    let arguments = events.iter_mut().filter_map(|event| match event {
+        Ok(StreamEvent::Delta(Delta::ToolCallArguments { fragment, .. })) => Some(fragment),
+        _ => None,
+    });
+    let mut arguments: Vec<&mut String> = arguments.collect();
+    if arguments.is_empty() {
+        return;
+    }
+    let mut exact = answer_read::exact_arguments(data).unwrap_or_default();
+    exact.retain(|arguments| !arguments.is_empty());
+    if exact.len() == arguments.len() {
+        for (rounded, exact) in arguments.iter_mut().zip(exact) {
+            **rounded = exact;
         }
     }
 }

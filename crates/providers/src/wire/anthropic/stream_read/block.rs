@@ -22,8 +22,8 @@ enum State {
     Thinking,
     Call {
         index: usize,
-        /// What its start said already.
-        input: Map<String, Value>,
+        /// What its start said already, an object.
+        input: String,
         has_arguments: bool,
     },
     /// Kept whole: redacted thinking, the provider's own tools, what is new.
@@ -172,11 +172,7 @@ impl Block {
                 input,
                 has_arguments,
             } => {
-                let rest = if has_arguments {
-                    left
-                } else {
-                    Some(Value::Object(input).to_string())
-                };
+                let rest = if has_arguments { left } else { Some(input) };
                 rest.map(|fragment| {
                     StreamEvent::Delta(Delta::ToolCallArguments { index, fragment })
                 })
@@ -205,8 +201,9 @@ fn call(mut fields: Map<String, Value>, index: usize, events: &mut Vec<StreamEve
         name: text(&fields, "name").to_owned(),
     }));
     let input = match fields.shift_remove("input") {
-        Some(Value::Object(input)) => input,
-        _ => Map::new(),
+        Some(Value::Object(input)) => Value::Object(input).to_string(),
+        Some(Value::String(written)) if written.starts_with('{') => written,
+        _ => "{}".to_owned(),
     };
     for name in ["type", "id", "name"] {
         fields.shift_remove(name);

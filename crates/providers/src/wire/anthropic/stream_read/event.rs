@@ -3,6 +3,7 @@
 use super::block::{Block, Taken};
 use super::{Kind, StreamDecoder};
 use crate::wire::anthropic::{answer_read, extra, finish, usage};
+use crate::wire::digits;
 use crate::wire::json::field;
 use crate::wire::reading::{Out, StreamFormat};
 use evenkeel_core::{Class, Delta, Part, StreamEvent};
@@ -42,10 +43,26 @@ impl What {
     }
 }
 
+/// The arguments that a call's start brings, as text with all their digits;
+/// none where reading the event rounds none.
+fn exact_input(block: &Map<String, Value>, event: &str) -> Option<String> {
+    let is_call = field(block, "type").and_then(Value::as_str) == Some("tool_use");
+    let says_any = field(block, "input")?
+        .as_object()
+        .is_some_and(|input| !input.is_empty());
+    if !(is_call && says_any) {
+        return None;
+    }
+    let marked = digits::marked(event)?;
+    let input = marked.get("content_block")?.get("input")?;
+    Some(digits::unmarked(&input.to_string()))
+}
+
 impl StreamDecoder {
     pub(super) fn take_typed(
         &mut self,
         mut event: Map<String, Value>,
+        data: &str,
         has_halves: bool,
         out: &mut Out,
     ) {
@@ -55,7 +72,7 @@ impl StreamDecoder {
                     self.take_start(message, out);
                 }
             }
-            What::BlockStart => self.take_block_start(event, out),
+            What::BlockStart => self.take_block_start(event, data, out),
             What::BlockDelta => self.take_block_delta(&event, has_halves, out),
             What::BlockStop => {
                 if let Some(block) = self.blocks.remove(&index(&event)) {
@@ -108,11 +125,14 @@ impl StreamDecoder {
         out.extend(total.map(|usage| Ok(StreamEvent::Usage(usage))));
     }
 
-    fn take_block_start(&mut self, mut event: Map<String, Value>, out: &mut Out) {
-        let Some(Value::Object(fields)) = event.shift_remove("content_block") else {
+    fn take_block_start(&mut self, mut event: Map<String, Value>, data: &str, out: &mut Out) {
+        let Some(Value::Object(mut fields)) = event.shift_remove("content_block") else {
             out.push(Ok(StreamEvent::Skipped));
             return;
         };
+        if let Some(input) = exact_input(&fields, data) {
+            fields.insert("input".into(), input.into());
+        }
         self.open(index(&event), fields, out);
         if self.calls > MAX_CALLS && !self.reading.is_over() {
             let message = format!("the answer holds more than {MAX_CALLS} tool calls");
