@@ -173,17 +173,19 @@ impl ToolPlan {
 
     fn tool(&mut self, adapter: &Adapter, tool: &Tool, support: ModelSupport) -> (Tool, ToolCheck) {
         let mut wire = tool.clone();
-        let mut check = ToolCheck::new(adapter, tool);
-        let Some(schema) = &tool.parameters else {
+        if let Some(Value::Object(schema)) = &mut wire.parameters {
+            // Arguments are an object whatever it says of null, and providers take no other type.
+            schema.shift_remove("nullable");
+        }
+        let mut check = ToolCheck::new(adapter, &wire);
+        let Some(schema) = wire.parameters.clone() else {
             return (wire, check);
         };
         let Some(checker) = check.checker.clone() else {
             self.note("tool schema: cannot be compiled, arguments not checked");
             return (wire, check);
         };
-        if checker.plain(schema) != schema {
-            wire.parameters = Some(checker.plain(schema).clone());
-        }
+        wire.parameters = Some(checker.plain(&schema).clone());
         let rules = support.dialect.rules();
         let strict = tool.strict == Some(true);
         let as_it_is = support.dialect == Dialect::None
@@ -195,7 +197,7 @@ impl ToolPlan {
         if as_it_is {
             return (wire, check);
         }
-        match adapter.rewritten(schema, &checker, support.dialect, support.core_only) {
+        match adapter.rewritten(&schema, &checker, support.dialect, support.core_only) {
             Ok(rewritten) if !rewritten.tree.wrapped => {
                 wire.parameters = Some(rewritten.schema.clone());
                 check.tree = Some(Arc::clone(&rewritten.tree));

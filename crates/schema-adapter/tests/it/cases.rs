@@ -315,7 +315,7 @@ fn a_tool_whose_parameters_are_nullable_says_so_and_takes_null() {
     request.tools.push(Tool {
         name: "set".to_owned(),
         description: None,
-        parameters: Some(json!({"type": "object", "properties": {
+        parameters: Some(json!({"type": "object", "nullable": true, "properties": {
             "p": {"type": "string", "nullable": true}}, "required": ["p"]})),
         strict: None,
         extra: Extra::default(),
@@ -326,7 +326,14 @@ fn a_tool_whose_parameters_are_nullable_says_so_and_takes_null() {
             .unwrap();
         let mut sent = request.clone();
         adapted.apply(&mut sent);
-        let p = &sent.tools[0].parameters.as_ref().unwrap()["properties"]["p"];
+        let parameters = sent.tools[0].parameters.as_ref().unwrap();
+        let object = if dialect == Dialect::GeminiOpenApi {
+            "OBJECT"
+        } else {
+            "object"
+        };
+        assert_eq!(parameters["type"], object, "{dialect:?}");
+        let p = &parameters["properties"]["p"];
         assert_ne!(*p, json!({"type": "string"}), "{dialect:?}");
         if dialect != Dialect::GeminiOpenApi {
             assert!(p.get("nullable").is_none(), "{dialect:?}: {p}");
