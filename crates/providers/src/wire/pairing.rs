@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The result of a call that has none.
-const NO_RESULT: &str = "no result was given for this call";
+pub(crate) const NO_RESULT: &str = "no result was given for this call";
 
 /// `messages` with every call and result paired; as they came where they are.
 ///
@@ -212,7 +212,7 @@ fn distinct(called: &[&str]) -> Vec<String> {
 
 /// The place of each call's result: the first of its id, else the first that
 /// names no call.
-fn matched(called: &[&str], results: &[&ToolResult]) -> Vec<Option<usize>> {
+pub(crate) fn matched(called: &[&str], results: &[&ToolResult]) -> Vec<Option<usize>> {
     let mut by_id: HashMap<&str, VecDeque<usize>> = HashMap::new();
     for (place, result) in results.iter().enumerate() {
         by_id.entry(&result.call_id).or_default().push_back(place);

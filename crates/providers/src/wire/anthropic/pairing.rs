@@ -3,11 +3,9 @@
 use super::block_write;
 use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::call_ids;
+use crate::wire::pairing::NO_RESULT;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
-
-/// The result of a call that has none.
-const NO_RESULT: &str = "no result";
 
 /// One turn: results, which must stand first, and what else is said.
 #[derive(Debug)]

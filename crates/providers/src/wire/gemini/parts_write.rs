@@ -4,6 +4,7 @@ use super::options::{Options, Platform, Traits};
 use super::{DIALECT, SIGNATURE, ids, own_field, own_fields};
 use crate::wire::adapted::{Adapted, done, what};
 use crate::wire::digits::rounds_numbers;
+use crate::wire::pairing;
 use crate::wire::tool_names::ToolNames;
 use evenkeel_core::{Image, Part, ReasoningPart, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
@@ -137,10 +138,7 @@ impl Style<'_> {
         let mut inner = Map::new();
         self.put_id(id, &mut inner);
         inner.insert("name".into(), name.into());
-        inner.insert(
-            "response".into(),
-            json!({"error": "no result was given for this call"}),
-        );
+        inner.insert("response".into(), json!({"error": pairing::NO_RESULT}));
         json!({"functionResponse": inner})
     }
 

@@ -3,9 +3,9 @@
 use super::SIGNATURE;
 use super::parts_write::Style;
 use crate::wire::adapted::{Adapted, done, what};
+use crate::wire::pairing;
 use evenkeel_core::{Part, ToolResult};
 use serde_json::{Map, Value, json};
-use std::collections::{HashMap, VecDeque};
 
 /// The documented value that passes for the signature of a call which no
 /// Gemini model made, `skip_thought_signature_validator` in base64.
@@ -77,17 +77,9 @@ fn answers(
     style: &Style<'_>,
     adapted: &mut Adapted,
 ) -> Vec<Value> {
-    let mut by_id: HashMap<&str, VecDeque<usize>> = HashMap::new();
-    for (at, (result, _)) in results.iter().enumerate() {
-        by_id.entry(&result.call_id).or_default().push_back(at);
-    }
-    let mut take = |id: &str| by_id.get_mut(id)?.pop_front();
-    let own: Vec<Option<usize>> = calls.iter().map(|(id, _)| take(id)).collect();
-    // Results that name no call answer what is left, in order.
-    let found: Vec<Option<usize>> = own
-        .into_iter()
-        .map(|own| own.or_else(|| take("")))
-        .collect();
+    let called: Vec<&str> = calls.iter().map(|(id, _)| *id).collect();
+    let given: Vec<&ToolResult> = results.iter().map(|(result, _)| *result).collect();
+    let found = pairing::matched(&called, &given);
     let mut left: Vec<_> = results.into_iter().map(Some).collect();
     let mut parts = Vec::with_capacity(calls.len());
     let mut beside = Vec::new();
