@@ -1,4 +1,5 @@
-//! Ids of tool calls, where a format allows fewer than other providers give.
+//! Ids of tool calls, where a format allows fewer than other providers give, or
+//! an answer gives too few.
 
 use evenkeel_core::{Message, Part};
 use std::collections::{HashMap, HashSet};
@@ -39,6 +40,69 @@ pub(crate) fn rewrite(
         }
     });
     !rewritten.is_empty()
+}
+
+/// Characters of an answer's id that go into those of its calls.
+const TAIL_CHARS: usize = 24;
+/// Characters that stand for an answer without an id.
+const HASH_CHARS: usize = 11;
+
+/// The ids of the calls of one answer, each its own: some servers give two
+/// calls one id, and some give none.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerIds {
+    /// The end of the answer's id.
+    tail: String,
+    /// What an answer without an id has said, hashed.
+    heard: u64,
+    taken: HashSet<String>,
+}
+
+impl AnswerIds {
+    /// The ids of the answer `answer_id`, or else the one that says `content`.
+    pub(crate) fn of(answer_id: &str, content: &[u8]) -> Self {
+        let mut ids = Self::default();
+        ids.name(answer_id);
+        ids.hear(&String::from_utf8_lossy(content));
+        ids
+    }
+
+    /// Tells the answer's id.
+    pub(crate) fn name(&mut self, answer_id: &str) {
+        let plain = answer_id.chars().rev().filter(char::is_ascii_alphanumeric);
+        let tail: Vec<char> = plain.take(TAIL_CHARS).collect();
+        self.tail = tail.into_iter().rev().collect();
+    }
+
+    /// Takes the next of what the answer says, which tells it from others
+    /// where it has no id.
+    pub(crate) fn hear(&mut self, said: &str) {
+        if self.tail.is_empty() {
+            let before = u32::try_from(self.heard >> 32).unwrap_or_default();
+            self.heard = hash(said, before);
+        }
+    }
+
+    /// The id of the call at `position`: its own where it has one that no call
+    /// before it has, else one that is made up. That is distinct within a
+    /// conversation as far as the answers are, the same each time, and at most
+    /// 40 characters long, which `OpenAI` allows.
+    pub(crate) fn claim(&mut self, id: &str, position: usize) -> String {
+        if !id.is_empty() && self.taken.insert(id.to_owned()) {
+            return id.to_owned();
+        }
+        if self.tail.is_empty() {
+            self.tail = base62(&self.heard.to_string(), 0, HASH_CHARS);
+        }
+        let first = format!("call_{}_{position}", self.tail);
+        let mut made = first.clone();
+        let mut attempt = 1;
+        while !self.taken.insert(made.clone()) {
+            made = format!("{first}_{attempt}");
+            attempt += 1;
+        }
+        made
+    }
 }
 
 fn each(messages: &mut [Message], with: &mut impl FnMut(&mut String)) {

@@ -32,6 +32,7 @@ mod gemini_signatures;
 mod gemini_streams;
 mod gemini_tools;
 mod listing;
+mod openai_calls;
 mod server;
 mod wire_cases;
 mod wire_classes;

@@ -162,7 +162,7 @@ fn pieces_of_tool_calls_are_put_together_by_index_id_and_name() {
                 json!({"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{\"a\""}}),
                 json!({"index": 0, "function": {"arguments": ":1}"}}),
             ],
-            &[("c2", "g", ""), ("c1", "f", "{\"a\":1}")],
+            &[("c2", "g", "{}"), ("c1", "f", "{\"a\":1}")],
         ),
     ];
     for (what, pieces, expected) in cases {

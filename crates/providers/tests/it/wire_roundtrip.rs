@@ -66,15 +66,21 @@ fn content_part() -> impl Strategy<Value = Part> {
     ]
 }
 
+/// Arguments that come back as they are: no empty text, which becomes an empty
+/// object, and no empty object, which waits for the call's end.
+fn arguments() -> impl Strategy<Value = String> {
+    prop_oneof![
+        object(json_value())
+            .prop_filter("holds something", |fields| !fields.is_empty())
+            .prop_map(|fields| json!(fields).to_string()),
+        any::<String>().prop_map(|text| format!("no object: {text}")),
+    ]
+}
+
 fn call() -> impl Strategy<Value = ToolCall> {
     let signature = option::of("[A-Za-z0-9+/]{4,12}");
-    (
-        "[a-zA-Z0-9_]{1,12}",
-        "[a-z_]{1,12}",
-        any::<String>(),
-        signature,
-    )
-        .prop_map(|(id, name, arguments, signature)| ToolCall {
+    ("[a-zA-Z0-9_]{1,12}", "[a-z_]{1,12}", arguments(), signature).prop_map(
+        |(id, name, arguments, signature)| ToolCall {
             id,
             name,
             arguments,
@@ -86,7 +92,8 @@ fn call() -> impl Strategy<Value = ToolCall> {
                     fields,
                 }
             }),
-        })
+        },
+    )
 }
 
 /// Reasoning as it can be told apart again: one plain text, or blocks of which

@@ -1,6 +1,7 @@
 //! Whole answers: JSON to neutral form.
 
 use super::{CHOICE, DIALECT, call_signature, extra, reasoning_details, usage};
+use crate::wire::call_ids::AnswerIds;
 use crate::wire::classify::{Reply, classify};
 use crate::wire::{Server, excerpt, json};
 use evenkeel_core::{
@@ -107,7 +108,8 @@ fn answer(
     let Some(Value::Object(mut message)) = choice.shift_remove("message") else {
         return Err(reply.failure(Class::Malformed, "the answer's choice has no message"));
     };
-    let parts = parts(&mut message, &id, dialect);
+    let ids = AnswerIds::of(&id, reply.body());
+    let mut parts = parts(&mut message, ids, dialect);
     let reason = text(choice.shift_remove("finish_reason"));
     let finish = match finish(&reason) {
         Reason::Finish(finish) => derived(finish, &parts),
@@ -119,6 +121,9 @@ fn answer(
             Class::Transient,
             "the answer has no finish_reason: it was broken off",
         ));
+    }
+    if !is_cut(finish) {
+        whole_arguments(&mut parts);
     }
     if finish == Finish::Unknown && reason != Finish::Unknown.as_str() {
         choice.insert("finish_reason".into(), reason.into());
@@ -180,7 +185,7 @@ pub(super) fn choice_error(reply: &Reply<'_>, choice: &Map<String, Value>) -> Op
     Some(classify(&reply.with_body(body.as_bytes())))
 }
 
-fn parts(message: &mut Map<String, Value>, answer_id: &str, dialect: &'static str) -> Vec<Part> {
+fn parts(message: &mut Map<String, Value>, mut ids: AnswerIds, dialect: &'static str) -> Vec<Part> {
     let mut parts = reasoning_parts(message);
     match message.shift_remove("content") {
         Some(Value::String(text)) if !text.is_empty() => parts.push(Part::Text(text)),
@@ -200,7 +205,7 @@ fn parts(message: &mut Map<String, Value>, answer_id: &str, dialect: &'static st
     if let Some(Value::Array(calls)) = message.shift_remove("tool_calls") {
         for call in calls {
             let position = parts.len();
-            parts.push(call_part(call, answer_id, position, dialect));
+            parts.push(call_part(call, &mut ids, position, dialect));
         }
     }
     if let Some(call) = message
@@ -209,7 +214,7 @@ fn parts(message: &mut Map<String, Value>, answer_id: &str, dialect: &'static st
     {
         let position = parts.len();
         let call = json!({"function": call});
-        parts.push(call_part(call, answer_id, position, dialect));
+        parts.push(call_part(call, &mut ids, position, dialect));
     }
     parts
 }
@@ -286,7 +291,7 @@ fn thinking(value: Option<&Value>) -> String {
     }
 }
 
-fn call_part(call: Value, answer_id: &str, position: usize, dialect: &'static str) -> Part {
+fn call_part(call: Value, ids: &mut AnswerIds, position: usize, dialect: &'static str) -> Part {
     let Some(function) = call.get("function") else {
         return match call {
             Value::Object(fields) => Part::Other(extra(dialect, fields)),
@@ -295,15 +300,29 @@ fn call_part(call: Value, answer_id: &str, position: usize, dialect: &'static st
     };
     let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
     Part::ToolCall(ToolCall {
-        id: if id.is_empty() {
-            made_up_id(answer_id, position)
-        } else {
-            id.to_owned()
-        },
+        id: ids.claim(id, position),
         name: text(function.get("name").cloned()),
         arguments: arguments(function.get("arguments")),
         extra: call_extra(&call, dialect),
     })
+}
+
+/// Whether an answer ended before its own end, so that a call may lack what
+/// was still to come.
+pub(super) fn is_cut(finish: Finish) -> bool {
+    matches!(finish, Finish::Length | Finish::ContextWindow)
+}
+
+/// Gives calls without arguments the empty object that other servers write,
+/// which clients can parse.
+fn whole_arguments(parts: &mut [Part]) {
+    for part in parts {
+        if let Part::ToolCall(call) = part
+            && call.arguments.trim().is_empty()
+        {
+            "{}".clone_into(&mut call.arguments);
+        }
+    }
 }
 
 /// What an entry of `tool_calls` says beside the call: a signature, else the
@@ -333,20 +352,6 @@ pub(super) fn arguments(value: Option<&Value>) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }
-}
-
-/// An id for a call that came without one: distinct within a conversation as
-/// far as the answers' own ids are. At most 40 characters, which `OpenAI` allows.
-pub(super) fn made_up_id(answer_id: &str, position: usize) -> String {
-    let mut tail: Vec<char> = answer_id
-        .chars()
-        .rev()
-        .filter(char::is_ascii_alphanumeric)
-        .take(24)
-        .collect();
-    tail.reverse();
-    let tail: String = tail.into_iter().collect();
-    format!("call_{tail}_{position}")
 }
 
 fn text(value: Option<Value>) -> String {

@@ -1,30 +1,23 @@
 //! Tool calls of a stream, put together from their pieces.
 
+mod call;
+
 use super::{answer_read, call_signature};
-use crate::wire::json::Joiner;
-use evenkeel_core::{Delta, Extra, StreamEvent};
+use crate::wire::call_ids::AnswerIds;
+use call::{Call, Verdict};
+use evenkeel_core::{Extra, StreamEvent};
 use serde_json::Value;
 use std::collections::HashMap;
 
 /// The calls of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
+    all: Vec<Call>,
     /// The newest call at each index of the wire.
     by_index: HashMap<u64, usize>,
-}
-
-#[derive(Debug, Default)]
-struct Call {
-    id: String,
-    name: String,
-    /// Argument text that waits for the name.
-    held: String,
-    started: bool,
-    has_arguments: bool,
-    halves: Joiner,
-    /// A signature that waits for the announcement.
-    extra: Extra,
+    ids: AnswerIds,
+    /// Counts the deltas that hold calls.
+    deltas: usize,
 }
 
 /// Most calls of one answer. `OpenAI` takes 128 tools; an answer that calls
@@ -40,173 +33,168 @@ pub(super) enum BrokenCalls {
     TooMany,
 }
 
-impl Calls {
-    pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+/// One entry of a `tool_calls` delta.
+#[derive(Debug)]
+struct Piece {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    extra: Extra,
+    /// The delta it came in.
+    delta: usize,
+}
+
+/// What a delta says beside its calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Around {
+    /// Whether texts may hold halves of characters.
+    pub(super) has_halves: bool,
+    /// Whether the answer's finish stands in the same chunk.
+    pub(super) is_last: bool,
+}
+
+impl Piece {
+    fn read(entry: &Value, delta: usize) -> Self {
+        let function = entry.get("function");
+        let part =
+            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self {
+            index: entry.get("index").and_then(Value::as_u64),
+            id: part(entry.get("id")),
+            name: part(function.and_then(|f| f.get("name"))),
+            arguments: answer_read::arguments(function.and_then(|f| f.get("arguments"))),
+            extra: call_signature::read(entry),
+            delta,
+        }
     }
 
-    /// Takes one entry of a `tool_calls` delta. A call is announced once its
+    /// Whether it names no place of its own: neither an index nor an id.
+    fn has_no_place(&self) -> bool {
+        self.index.is_none() && self.id.is_empty()
+    }
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Tells whose calls they are.
+    pub(super) fn of_answer(&mut self, answer_id: &str) {
+        self.ids.name(answer_id);
+    }
+
+    /// Hears an event of the stream, which tells answers without an id apart.
+    pub(super) fn hear(&mut self, data: &str) {
+        if self.all.is_empty() {
+            self.ids.hear(data);
+        }
+    }
+
+    /// Takes the entries of a `tool_calls` delta. A call is announced once its
     /// arguments begin: some servers send its name in pieces, and some after
     /// the first arguments. Returns the bytes of argument text.
     pub(super) fn take(
         &mut self,
-        piece: &Value,
-        has_halves: bool,
-        answer_id: &str,
+        entries: &[Value],
+        around: Around,
         out: &mut Vec<StreamEvent>,
     ) -> Result<usize, BrokenCalls> {
-        let function = piece.get("function");
-        let part =
-            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-        let id = part(piece.get("id"));
-        let name = part(function.and_then(|f| f.get("name")));
-        let arguments = answer_read::arguments(function.and_then(|f| f.get("arguments")));
-        let at = self.find(
-            piece.get("index").and_then(Value::as_u64),
-            &id,
-            &name,
-            answer_id,
-            out,
-        );
-        let call = &mut self.calls[at];
-        if call.id.is_empty() {
-            call.id = id;
+        self.deltas += 1;
+        let mut bytes = 0;
+        for entry in entries {
+            let piece = Piece::read(entry, self.deltas);
+            bytes += piece.arguments.len();
+            self.take_piece(piece, around, out);
+            if self.all.len() > MAX_CALLS {
+                return Err(BrokenCalls::TooMany);
+            }
         }
-        call.add_name(&name);
-        let extra = call_signature::read(piece);
-        if !extra.fields.is_empty() {
-            call.extra = extra;
-        }
-        let text = call.halves.join(&arguments, has_halves).into_owned();
-        call.has_arguments |= !arguments.is_empty();
-        call.add_arguments(&text, at, answer_id, out);
-        if call.started {
-            call.tell_extra(at, out);
-        }
-        if self.calls.len() > MAX_CALLS {
-            return Err(BrokenCalls::TooMany);
-        }
-        Ok(arguments.len())
+        Ok(bytes)
     }
 
-    /// The call a piece belongs to; a new one where its id, or its name after
-    /// arguments, is another.
-    fn find(
-        &mut self,
-        index: Option<u64>,
-        id: &str,
-        name: &str,
-        answer_id: &str,
-        out: &mut Vec<StreamEvent>,
-    ) -> usize {
-        let known = match index {
-            Some(index) => self.by_index.get(&index).copied(),
-            None if id.is_empty() => self.calls.len().checked_sub(1),
-            None => self.calls.iter().position(|c| c.id == id),
+    fn take_piece(&mut self, mut piece: Piece, around: Around, out: &mut Vec<StreamEvent>) {
+        let known = self.known(&piece);
+        if let Some(at) = known {
+            self.all[at].take_up_name(&mut piece);
+        }
+        let verdict = known.map_or(Verdict::Another, |at| self.all[at].verdict(&piece));
+        let at = match (verdict, known) {
+            (Verdict::Repeat, _) => return,
+            (Verdict::Continues, Some(at)) => at,
+            (Verdict::Replaces, Some(at)) => {
+                self.all[at].forget_arguments();
+                at
+            }
+            _ if self.said_before(&piece, around.is_last) => return,
+            _ => self.open(&piece, out),
         };
-        let same = known.filter(|at| {
-            let call = &self.calls[*at];
-            let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
-            let other_name = id.is_empty()
-                && !name.is_empty()
-                && call.has_arguments
-                && !call.name.is_empty()
-                && call.name != name;
-            !other_id && !other_name
-        });
-        let at = same.unwrap_or_else(|| {
-            self.announce_named(answer_id, out);
-            self.calls.push(Call::default());
-            self.calls.len() - 1
-        });
-        if let Some(index) = index {
+        if let Some(index) = piece.index {
             self.by_index.insert(index, at);
         }
-        at
+        self.all[at].take(piece, at, around.has_halves, &mut self.ids, out);
     }
 
-    fn announce_named(&mut self, answer_id: &str, out: &mut Vec<StreamEvent>) {
-        for (at, call) in self.calls.iter_mut().enumerate() {
-            if !call.name.is_empty() {
-                call.announce(at, answer_id, out);
+    /// The call that the place of a piece points at.
+    fn known(&self, piece: &Piece) -> Option<usize> {
+        let last = self.all.len().checked_sub(1);
+        let by_id = || {
+            let of = |call: &Call| call.wire_id == piece.id && call.index == piece.index;
+            self.all.iter().rposition(of)
+        };
+        match piece.index {
+            Some(index) if piece.id.is_empty() => self.by_index.get(&index).copied(),
+            Some(index) => by_id().or_else(|| self.by_index.get(&index).copied()),
+            None if piece.id.is_empty() => last,
+            // An id that comes behind its call's name.
+            None => {
+                let of = |call: &Call| call.wire_id == piece.id;
+                let unnamed =
+                    |at: &usize| piece.name.is_empty() && self.all[*at].wire_id.is_empty();
+                self.all
+                    .iter()
+                    .rposition(of)
+                    .or_else(|| last.filter(unnamed))
             }
         }
     }
 
-    /// Announces what is still held, as the answer ends.
+    /// Whether a piece says a whole call once more. Some servers sum up their
+    /// calls in the last chunk; without index and id that alone tells a
+    /// summary from a model that calls the same twice.
+    fn said_before(&self, piece: &Piece, is_last: bool) -> bool {
+        (is_last || !piece.has_no_place()) && self.all.iter().any(|call| call.is_said_by(piece))
+    }
+
+    fn open(&mut self, piece: &Piece, out: &mut Vec<StreamEvent>) -> usize {
+        self.announce_named(out);
+        self.all.push(Call::new(piece));
+        self.all.len() - 1
+    }
+
+    fn announce_named(&mut self, out: &mut Vec<StreamEvent>) {
+        for (at, call) in self.all.iter_mut().enumerate() {
+            if !call.name.is_empty() {
+                call.announce(at, &mut self.ids, out);
+            }
+        }
+    }
+
+    /// Says what is still held, as the answer ends; `is_cut` where it did not
+    /// come to its own end, so that missing arguments may not be none.
     pub(super) fn finish(
         &mut self,
-        answer_id: &str,
+        is_cut: bool,
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), BrokenCalls> {
-        if self.calls.iter().any(|call| call.name.is_empty()) {
+        if self.all.iter().any(|call| call.name.is_empty()) {
             return Err(BrokenCalls::Nameless);
         }
-        self.announce_named(answer_id, out);
-        for (at, call) in self.calls.iter_mut().enumerate() {
-            if let Some(left) = call.halves.finish() {
-                call.add_arguments(&left.to_string(), at, answer_id, out);
-            }
+        self.announce_named(out);
+        for (at, call) in self.all.iter_mut().enumerate() {
+            call.finish(at, is_cut, out);
         }
         Ok(())
-    }
-}
-
-impl Call {
-    fn add_name(&mut self, piece: &str) {
-        if self.started || piece.is_empty() || piece == self.name {
-            return;
-        }
-        if piece.starts_with(&self.name) {
-            piece.clone_into(&mut self.name);
-        } else {
-            self.name.push_str(piece);
-        }
-    }
-
-    fn add_arguments(
-        &mut self,
-        text: &str,
-        at: usize,
-        answer_id: &str,
-        out: &mut Vec<StreamEvent>,
-    ) {
-        self.held.push_str(text);
-        if self.held.is_empty() || self.name.is_empty() {
-            return;
-        }
-        self.announce(at, answer_id, out);
-        let fragment = std::mem::take(&mut self.held);
-        if !fragment.is_empty() {
-            out.push(StreamEvent::Delta(Delta::ToolCallArguments {
-                index: at,
-                fragment,
-            }));
-        }
-    }
-
-    fn announce(&mut self, at: usize, answer_id: &str, out: &mut Vec<StreamEvent>) {
-        if std::mem::replace(&mut self.started, true) {
-            return;
-        }
-        if self.id.is_empty() {
-            self.id = answer_read::made_up_id(answer_id, at);
-        }
-        out.push(StreamEvent::Delta(Delta::ToolCallStart {
-            index: at,
-            id: self.id.clone(),
-            name: self.name.clone(),
-        }));
-        self.tell_extra(at, out);
-    }
-
-    fn tell_extra(&mut self, at: usize, out: &mut Vec<StreamEvent>) {
-        if !self.extra.fields.is_empty() {
-            let extra = std::mem::take(&mut self.extra);
-            out.push(StreamEvent::Delta(Delta::ToolCallExtra {
-                index: at,
-                extra,
-            }));
-        }
     }
 }

@@ -3,7 +3,7 @@
 mod chunk;
 
 use super::answer_read;
-use super::stream_calls::Calls;
+use super::stream_calls::{Around, Calls};
 use crate::wire::json::{self, Joiner};
 use crate::wire::reading::{Out, Reading, StreamFormat};
 use crate::wire::sse;
@@ -113,6 +113,9 @@ impl StreamFormat for StreamDecoder {
             );
             return;
         }
+        if self.id.is_empty() {
+            self.calls.hear(data);
+        }
         let named_error = event.event.as_deref() == Some("error");
         match json::parse_event(data) {
             Err(_) if named_error => self.reading.fail_with(data, out),
@@ -147,7 +150,11 @@ impl StreamDecoder {
             && !says("content").is_empty()
         {
             self.take_head(chunk, true, out);
-            self.take_delta(delta, has_halves, out);
+            let around = Around {
+                has_halves,
+                is_last: true,
+            };
+            self.take_delta(delta, around, out);
         }
     }
 

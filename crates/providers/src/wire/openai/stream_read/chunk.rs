@@ -3,6 +3,7 @@
 use super::StreamDecoder;
 use crate::wire::json;
 use crate::wire::openai::answer_read::{self, Reason};
+use crate::wire::openai::stream_calls::Around;
 use crate::wire::openai::{CHOICE, extra, reasoning_details, usage};
 use crate::wire::reading::Out;
 use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent, delta_of};
@@ -144,13 +145,18 @@ impl StreamDecoder {
         if let Some(event) = self.choice_extra(choice) {
             self.give(vec![event], out);
         }
+        let reason = choice.get("finish_reason").and_then(Value::as_str);
+        let reason = reason.filter(|r| !r.is_empty());
         if let Some(delta) = choice.get("delta").and_then(Value::as_object)
             && !self.reading.is_over()
         {
-            self.take_delta(delta, has_halves, out);
+            let around = Around {
+                has_halves,
+                is_last: reason.is_some(),
+            };
+            self.take_delta(delta, around, out);
         }
-        let reason = choice.get("finish_reason").and_then(Value::as_str);
-        if let Some(reason) = reason.filter(|r| !r.is_empty())
+        if let Some(reason) = reason
             && !self.reading.is_over()
             && self.reading.finish.is_none()
         {
@@ -158,12 +164,8 @@ impl StreamDecoder {
         }
     }
 
-    pub(super) fn take_delta(
-        &mut self,
-        delta: &Map<String, Value>,
-        has_halves: bool,
-        out: &mut Out,
-    ) {
+    pub(super) fn take_delta(&mut self, delta: &Map<String, Value>, around: Around, out: &mut Out) {
+        let has_halves = around.has_halves;
         let mut deltas = Vec::new();
         if let Some(text) = answer_read::reasoning(delta) {
             let text = self.reasoning.join(&text, has_halves).into_owned();
@@ -203,15 +205,13 @@ impl StreamDecoder {
             .filter(|d| !is_empty(d))
             .map(StreamEvent::Delta)
             .collect();
-        if let Some(Value::Array(pieces)) = delta.get("tool_calls") {
-            for piece in pieces {
-                let taken = self.calls.take(piece, has_halves, &self.id, &mut events);
-                match taken {
-                    Ok(argument_bytes) => self.reading.count(argument_bytes),
-                    Err(e) => {
-                        self.reading.fail_as(Class::Malformed, &e.to_string(), out);
-                        return;
-                    }
+        if let Some(Value::Array(entries)) = delta.get("tool_calls") {
+            self.calls.of_answer(&self.id);
+            match self.calls.take(entries, around, &mut events) {
+                Ok(argument_bytes) => self.reading.count(argument_bytes),
+                Err(e) => {
+                    self.reading.fail_as(Class::Malformed, &e.to_string(), out);
+                    return;
                 }
             }
         }
@@ -246,7 +246,7 @@ impl StreamDecoder {
             })
         }));
         let mut events = events.into_iter().map(StreamEvent::Delta).collect();
-        if let Err(e) = self.calls.finish(&self.id, &mut events) {
+        if let Err(e) = self.calls.finish(answer_read::is_cut(finish), &mut events) {
             self.reading.fail_as(Class::Malformed, &e.to_string(), out);
             return;
         }
