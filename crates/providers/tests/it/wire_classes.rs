@@ -4,6 +4,7 @@ use crate::fixtures;
 use evenkeel_core::{Class, Phase, Scope};
 use evenkeel_providers::Server;
 use evenkeel_providers::wire::classify::{Reply, classify};
+use serde_json::json;
 use std::time::{Duration, UNIX_EPOCH};
 
 #[test]
@@ -306,5 +307,47 @@ fn an_error_in_a_mistral_stream_is_told_by_the_status_it_repeats() {
     assert_eq!(
         (failure.class, failure.status),
         (Class::RateLimited, Some(429))
+    );
+}
+
+#[test]
+fn an_overflow_is_told_by_any_servers_words_and_throttling_is_none() {
+    let overflows = [
+        (
+            400,
+            json!({"error": {"message": "Prompt 超长", "code": "1261"}}),
+        ),
+        (
+            400,
+            json!({"error": {"message": "x", "code": "model_max_prompt_tokens_exceeded"}}),
+        ),
+        (
+            422,
+            json!({"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.", "error_type": "validation"}),
+        ),
+        (
+            400,
+            json!({"code": "Client specified an invalid argument", "error": "This model's maximum prompt length is 131072 but the request contains 140000 tokens."}),
+        ),
+        (
+            400,
+            json!({"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000."}),
+        ),
+        (
+            400,
+            json!({"code": 20015, "message": "number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.", "data": null}),
+        ),
+    ];
+    for (status, body) in overflows {
+        assert_eq!(
+            class_of(Server::Compatible, status, &body),
+            Class::ContextWindow,
+            "{body}"
+        );
+    }
+    let throttled = json!({"message": "Too many tokens, please wait before trying again."});
+    assert_eq!(
+        class_of(Server::Compatible, 429, &throttled),
+        Class::RateLimited
     );
 }

@@ -6,6 +6,7 @@
 //! machine marker exists.
 
 mod detail;
+mod overflow;
 mod rules;
 mod wait;
 mod wording;

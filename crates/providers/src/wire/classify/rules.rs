@@ -1,6 +1,6 @@
 //! The ordered rules. The numbers in the comments are the order.
 
-use super::{Detail, MAX_RATE_LIMIT_WAIT, quota_scope, wording};
+use super::{Detail, MAX_RATE_LIMIT_WAIT, overflow, quota_scope, wording};
 use crate::wire::Server;
 use evenkeel_core::{Class, Scope};
 use std::time::Duration;
@@ -70,13 +70,7 @@ fn content(server: Server, d: &Detail, message: &str) -> Option<Class> {
     ) || d.inner_code == "ResponsibleAIPolicyViolation"
         || (server == Server::OpenRouter && d.status == Some(403) && d.moderated);
     // Before the status rules: llama.cpp sends an overflow as 500.
-    let overflow = d.code == "context_length_exceeded"
-        || matches!(
-            d.kind.as_str(),
-            "exceed_context_size_error" | "request_too_large"
-        )
-        || d.status == Some(413)
-        || wording::says_overflow(message);
+    let overflow = overflow::is_overflow(d, message);
     if filtered {
         Some(Class::ContentFilter)
     } else if overflow {
