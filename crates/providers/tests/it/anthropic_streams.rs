@@ -4,7 +4,9 @@ use evenkeel_core::{
     Accumulator, ChatResponse, Class, Delta, Failure, Finish, Part, ReasoningPart, StreamEvent,
     Usage, Value,
 };
-use evenkeel_providers::wire::anthropic::{DIALECT, StreamDecoder, StreamEncoder, encode_error};
+use evenkeel_providers::wire::anthropic::{
+    DIALECT, StreamDecoder, StreamEncoder, decode_response, encode_error,
+};
 use evenkeel_providers::wire::{EventDecoder, StreamLimits, openai};
 use secrecy::SecretString;
 use serde_json::json;
@@ -529,4 +531,32 @@ fn missing_starts_and_ends_of_blocks_are_forgiven() {
     assert!(read.tool_calls().all(|c| c.arguments == "{}"));
     // Calls mean tool use, whatever was said.
     assert_eq!(read.finish, Finish::ToolUse);
+}
+
+#[test]
+fn a_call_without_an_id_or_with_anothers_gets_one_of_its_own() {
+    let block = |id: Value| {
+        let mut block = json!({"type": "tool_use", "name": "f", "input": {}});
+        if !id.is_null() {
+            block["id"] = id;
+        }
+        block
+    };
+    let blocks = ["x", "x", ""].map(|id| block(id.into()));
+    let blocks: Vec<Value> = blocks.into_iter().chain([block(Value::Null)]).collect();
+    let mut middle = Vec::new();
+    for (at, block) in (0..).zip(&blocks) {
+        middle.extend([block_start(at, block), stop(at)]);
+    }
+    let whole = json!({"id": "msg_1", "type": "message", "model": "m-a", "content": blocks,
+        "stop_reason": "tool_use", "usage": {"input_tokens": 9, "output_tokens": 1}});
+    let answers = [
+        answer(&stream(&middle, "tool_use")).unwrap(),
+        decode_response(&whole).unwrap(),
+    ];
+    for answer in answers {
+        let ids: Vec<&str> = answer.tool_calls().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, ["x", "call_msg1_1", "call_msg1_2", "call_msg1_3"]);
+        assert_eq!(answer.finish, Finish::ToolUse);
+    }
 }

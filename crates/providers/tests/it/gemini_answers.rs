@@ -340,3 +340,29 @@ fn a_call_that_the_model_could_not_write_ends_as_the_provider_ends_it() {
     let (text, failure) = broken(&String::from_utf8(out).unwrap());
     assert_eq!((text.as_str(), failure.class), ("a", Class::Malformed));
 }
+
+#[test]
+fn a_call_has_arguments_and_an_id_of_its_own() {
+    let parts = json!([
+        {"functionCall": {"name": "f", "args": {"a": 1}, "id": "c"}},
+        {"functionCall": {"name": "g", "args": null, "id": "c"}},
+        {"functionCall": {"name": "h"}},
+    ]);
+    let said = |answer: &evenkeel_core::ChatResponse| -> Vec<(String, String)> {
+        let calls = answer.tool_calls();
+        calls.map(|c| (c.id.clone(), c.arguments.clone())).collect()
+    };
+    let expected = [
+        ("c", r#"{"a":1}"#),
+        ("gcall_r1_0", "{}"),
+        ("gcall_r1_1", "{}"),
+    ]
+    .map(|(id, arguments)| (id.to_owned(), arguments.to_owned()));
+    let answers = [
+        decode_response(&whole("STOP", &parts)).unwrap(),
+        answer(&chunk(&parts, Some("STOP"))).unwrap(),
+    ];
+    for answer in answers {
+        assert_eq!(said(&answer), expected);
+    }
+}

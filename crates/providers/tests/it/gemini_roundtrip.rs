@@ -351,6 +351,14 @@ fn chat_response() -> impl Strategy<Value = ChatResponse> {
         .prop_map(|(id, model, mut parts, finish, usage, extra)| {
             let has_calls = !answers(&mut parts, &mut 0, &[(String::new(), false)]).is_empty();
             let ends = matches!(finish, Finish::Stop | Finish::Unknown);
+            // An answer's call without arguments is read as one of an empty object.
+            for part in &mut parts {
+                if let Part::ToolCall(call) = part
+                    && call.arguments.is_empty()
+                {
+                    "{}".clone_into(&mut call.arguments);
+                }
+            }
             ChatResponse {
                 id,
                 model,

@@ -1,6 +1,7 @@
 //! Whole answers: JSON to neutral form.
 
 use super::{block_read, extra, finish, usage};
+use crate::wire::call_ids::AnswerIds;
 use crate::wire::classify::{Reply, classify};
 use crate::wire::json::field;
 use crate::wire::{Server, digits, excerpt, json};
@@ -82,8 +83,11 @@ fn answer(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
             "the answer has no stop_reason: it was broken off",
         ));
     };
+    let id = text(map.shift_remove("id")).unwrap_or_default();
+    let mut ids = AnswerIds::of(&id, reply.body());
     let mut parts = Vec::with_capacity(blocks.len());
-    for block in blocks {
+    for (at, mut block) in blocks.into_iter().enumerate() {
+        settle_id(&mut block, at, &mut ids);
         parts.extend(answer_parts(block));
     }
     let finish = finish::derived(finish::read(&reason), finish::has_calls(&parts));
@@ -94,7 +98,6 @@ fn answer(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
     let raw_usage = map.shift_remove("usage");
     let counted = raw_usage.as_ref().and_then(usage::read);
     keep_usage(&mut map, raw_usage);
-    let id = text(map.shift_remove("id")).unwrap_or_default();
     let model = text(map.shift_remove("model")).unwrap_or_default();
     Ok(ChatResponse {
         id,
@@ -130,6 +133,18 @@ pub(super) fn keep_usage(map: &mut Map<String, Value>, raw: Option<Value>) {
 pub(super) fn refusal(stop_details: Option<&Value>) -> Option<Part> {
     let words = stop_details?.get("explanation")?.as_str()?;
     (!words.is_empty()).then(|| Part::Refusal(words.to_owned()))
+}
+
+/// Gives the call at `at` an id of its own where it has none, or one that a
+/// call before it has.
+pub(super) fn settle_id(block: &mut Value, at: usize, ids: &mut AnswerIds) {
+    if let Value::Object(fields) = block
+        && field(fields, "type").and_then(Value::as_str) == Some("tool_use")
+    {
+        let id = field(fields, "id").and_then(Value::as_str);
+        let id = ids.claim(id.unwrap_or_default(), at);
+        fields.insert("id".into(), id.into());
+    }
 }
 
 /// The parts of a block of an answer: none for an empty text, the block itself

@@ -4,6 +4,7 @@ mod block;
 mod event;
 
 use super::answer_read;
+use crate::wire::call_ids::AnswerIds;
 use crate::wire::json;
 use crate::wire::reading::{Out, Reading, StreamFormat};
 use crate::wire::sse;
@@ -33,6 +34,7 @@ pub struct StreamDecoder {
     /// How many blocks, and how many calls, there were.
     serial: usize,
     calls: usize,
+    ids: AnswerIds,
     /// What the last content was, and of which block.
     last: Option<(Kind, usize)>,
     usage: Map<String, Value>,
@@ -84,6 +86,7 @@ impl StreamDecoder {
             blocks: BTreeMap::new(),
             serial: 0,
             calls: 0,
+            ids: AnswerIds::default(),
             last: None,
             usage: Map::new(),
         }
@@ -110,6 +113,9 @@ impl StreamFormat for StreamDecoder {
 
     fn take_event(&mut self, event: &sse::Event, out: &mut Out) {
         let data = event.data.trim();
+        if self.calls == 0 {
+            self.ids.hear(data);
+        }
         if data.starts_with("[DONE]") {
             // No part of the format; proxies add it.
             self.end(

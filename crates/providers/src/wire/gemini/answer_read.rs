@@ -5,8 +5,9 @@ use super::ids::Ids;
 use super::{contents_read, extra, parts_read, usage};
 use crate::wire::classify::{Reply, classify};
 use crate::wire::{RequestError, Server, digits, excerpt, json};
-use evenkeel_core::{ChatResponse, Class, Failure, Finish, Part};
+use evenkeel_core::{ChatResponse, Class, Failure, Finish, Part, ToolCall};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 /// Reads a 200 answer.
 ///
@@ -146,11 +147,13 @@ fn read_candidate(
     let raw = parts_of(&mut content);
     let mut parts = Vec::with_capacity(raw.len());
     let mut is_plain = true;
+    let mut given = HashSet::new();
     for part in &raw {
         let first = parts.len();
         read_part(part, &mut ids, &mut parts)
             .map_err(|e| reply.failure(Class::Malformed, &e.message))?;
         is_plain &= contents_read::says_the_same(&parts[first..], part);
+        settle_calls(&mut parts[first..], &mut ids, &mut given);
     }
     let reason = text(candidate.shift_remove("finishReason"));
     if reason.is_empty() {
@@ -228,6 +231,27 @@ pub(super) fn read_part(
             Ok(())
         }
         Ok(()) => Ok(()),
+    }
+}
+
+/// Settles the calls among `parts`.
+pub(super) fn settle_calls(parts: &mut [Part], ids: &mut Ids, given: &mut HashSet<String>) {
+    for part in parts {
+        if let Part::ToolCall(call) = part {
+            settle(call, ids, given);
+        }
+    }
+}
+
+/// Gives a call without arguments the empty object that other formats write,
+/// and one whose id another call of the answer has an id of its own; `given`
+/// are those that its calls have so far.
+fn settle(call: &mut ToolCall, ids: &mut Ids, given: &mut HashSet<String>) {
+    if call.arguments.is_empty() {
+        "{}".clone_into(&mut call.arguments);
+    }
+    while !given.insert(call.id.clone()) {
+        call.id = ids.make(&call.name, &call.arguments);
     }
 }
 

@@ -14,6 +14,7 @@ use evenkeel_core::{Delta, Failure, ReasoningPart, StreamEvent};
 use framing::Framing;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::fmt;
 
 /// Turns the bytes of a stream into neutral events, in any split: server-sent
@@ -30,6 +31,8 @@ pub struct StreamDecoder {
     reading: Reading<Framing>,
     started: bool,
     ids: Option<Ids>,
+    /// The ids that calls have been given.
+    given: HashSet<String>,
     calls: usize,
     text: Joiner,
     reasoning: Joiner,
@@ -66,6 +69,7 @@ impl StreamDecoder {
             reading: Reading::new(Server::Gemini, limits, frames),
             started: false,
             ids: None,
+            given: HashSet::new(),
             calls: 0,
             text: Joiner::default(),
             reasoning: Joiner::default(),

@@ -97,6 +97,7 @@ impl StreamDecoder {
             _ => String::new(),
         };
         let (id, model) = (text("id"), text("model"));
+        self.ids.name(&id);
         let counted = message.shift_remove("usage");
         for name in ["content", "stop_reason", "stop_sequence"] {
             message.shift_remove(name);
@@ -126,7 +127,9 @@ impl StreamDecoder {
     }
 
     fn take_block_start(&mut self, mut event: Map<String, Value>, data: &str, out: &mut Out) {
-        let Some(Value::Object(mut fields)) = event.shift_remove("content_block") else {
+        let mut block = event.shift_remove("content_block").unwrap_or_default();
+        answer_read::settle_id(&mut block, self.calls, &mut self.ids);
+        let Value::Object(mut fields) = block else {
             out.push(Ok(StreamEvent::Skipped));
             return;
         };

@@ -85,6 +85,7 @@ impl StreamDecoder {
             });
             let mut parts = Vec::new();
             let read = answer_read::read_part(&part, &mut ids, &mut parts);
+            answer_read::settle_calls(&mut parts, &mut ids, &mut self.given);
             self.ids = Some(ids);
             if let Err(e) = read {
                 self.reading.fail_as(Class::Malformed, &e.message, out);
