@@ -56,7 +56,7 @@ fn an_error_inside_a_stream_is_typed_and_keeps_what_came_before() {
         (400, "INVALID_ARGUMENT", Class::BadRequest),
         (500, "INTERNAL", Class::Transient),
         (504, "DEADLINE_EXCEEDED", Class::Timeout),
-        (499, "CANCELLED", Class::Cancelled),
+        (499, "CANCELLED", Class::Transient),
     ] {
         let error = encode_error(code, "No.", &[]);
         assert_eq!(error["error"]["status"], status);

@@ -351,3 +351,115 @@ fn an_overflow_is_told_by_any_servers_words_and_throttling_is_none() {
         Class::RateLimited
     );
 }
+
+#[test]
+fn used_up_credit_is_known_in_other_words() {
+    let error = |message: &str, kind: &str, code: &str| json!({"error": {"message": message, "type": kind, "code": code}});
+    for (status, body) in [
+        (
+            429,
+            error(
+                "Your account is suspended",
+                "exceeded_current_quota_error",
+                "",
+            ),
+        ),
+        (429, error("余额不足或无可用资源包,请充值。", "", "1113")),
+        (
+            429,
+            json!({"error": {"message": "Please recharge", "code": 1113}}),
+        ),
+        (
+            403,
+            json!({"code": "INSUFFICIENT_BALANCE", "message": "Insufficient account balance"}),
+        ),
+        (
+            403,
+            error(
+                "用户额度不足, 剩余额度: 0",
+                "new_api_error",
+                "insufficient_user_quota",
+            ),
+        ),
+        (
+            403,
+            json!({"error": {"message": "Key limit exceeded (total limit).", "code": 403}}),
+        ),
+        (400, error("Access denied", "Arrearage", "Arrearage")),
+        (
+            403,
+            error(
+                "The free tier is exhausted.",
+                "AllocationQuota.FreeTierOnly",
+                "",
+            ),
+        ),
+        (
+            429,
+            error(
+                "insufficient balance (1008)",
+                "insufficient_balance_error",
+                "",
+            ),
+        ),
+    ] {
+        let class = class_of(Server::Compatible, status, &body);
+        assert_eq!(class, Class::QuotaExhausted, "{body}");
+    }
+}
+
+#[test]
+fn an_error_inside_an_answer_is_told_by_its_type_or_code() {
+    for (error, class) in [
+        (json!({"message": "x", "type": "timeout"}), Class::Timeout),
+        (
+            json!({"message": "x", "type": "rate_limit_exceeded"}),
+            Class::RateLimited,
+        ),
+        (
+            json!({"message": "x", "code": "server_is_overloaded"}),
+            Class::Overloaded,
+        ),
+        (
+            json!({"message": "x", "type": "server_error", "code": "server_is_overloaded"}),
+            Class::Overloaded,
+        ),
+        (
+            json!({"message": "x", "type": "service_unavailable_error"}),
+            Class::Overloaded,
+        ),
+        (
+            json!({"message": "x", "type": "odd", "code": "timeout"}),
+            Class::Timeout,
+        ),
+        (
+            json!({"message": "The requested model `m` was not found", "type": "not_found_error"}),
+            Class::ModelGone,
+        ),
+        (
+            json!({"message": "x", "type": "insufficient_quota"}),
+            Class::QuotaExhausted,
+        ),
+    ] {
+        let body = json!({"error": error}).to_string();
+        let failure = classify(&Reply::in_answer(Server::Compatible, body.as_bytes()));
+        assert_eq!(failure.class, class, "{body}");
+        let phase = (class == Class::Timeout).then_some(Phase::Upstream);
+        assert_eq!(failure.phase, phase, "{body}");
+    }
+}
+
+/// Nobody of ours left: the next rung may answer.
+#[test]
+fn a_request_that_somebody_upstream_gave_up_is_the_providers_trouble() {
+    for status in [421, 424, 425, 499] {
+        let class = class_of(
+            Server::Compatible,
+            status,
+            &json!({"error": {"message": "x"}}),
+        );
+        assert_eq!(class, Class::Transient, "{status}");
+    }
+    let cancelled = json!({"error": {"code": 499, "status": "CANCELLED", "message": "x"}});
+    assert_eq!(class_of(Server::Gemini, 200, &cancelled), Class::Transient);
+}

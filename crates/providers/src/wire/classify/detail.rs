@@ -194,27 +194,22 @@ fn error_status(value: &Value) -> Option<u16> {
 
 /// The status that an error inside an answer stands for.
 fn status_in_answer(detail: &Detail, own: Option<u16>) -> Option<u16> {
-    if detail.code == "rate_limit_exceeded" {
+    if detail.code == "rate_limit_exceeded" || detail.kind == "rate_limit_exceeded" {
         return Some(429);
     }
-    own.or_else(|| {
-        let name = if detail.kind.is_empty() {
-            &detail.code
-        } else {
-            &detail.kind
-        };
-        status_of_name(name)
-    })
-    .or_else(|| status_of_grpc(&detail.grpc))
-    .or_else(|| status_in_text(&detail.message))
+    own.or_else(|| status_of_name(&detail.kind))
+        .or_else(|| status_of_name(&detail.code))
+        .or_else(|| status_of_grpc(&detail.grpc))
+        .or_else(|| status_in_text(&detail.message))
 }
 
 fn status_of_name(name: &str) -> Option<u16> {
     Some(match name {
         "rate_limit_error" => 429,
-        "overloaded_error" => 529,
+        "overloaded_error" | "server_is_overloaded" | "server_overloaded" => 529,
+        "service_unavailable_error" => 503,
         "api_error" | "server_error" | "internal_server_error" | "InternalServerError" => 500,
-        "timeout_error" => 504,
+        "timeout_error" | "timeout" => 504,
         "authentication_error" => 401,
         "permission_error" => 403,
         "not_found_error" | "NotFoundError" => 404,

@@ -5,6 +5,7 @@
 //! type, then structured details, then headers; wording is used only where no
 //! machine marker exists.
 
+mod credit;
 mod detail;
 mod overflow;
 mod rules;

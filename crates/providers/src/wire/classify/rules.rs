@@ -1,6 +1,6 @@
 //! The ordered rules. The numbers in the comments are the order.
 
-use super::{Detail, MAX_RATE_LIMIT_WAIT, overflow, quota_scope, wording};
+use super::{Detail, MAX_RATE_LIMIT_WAIT, credit, overflow, quota_scope, wording};
 use crate::wire::Server;
 use evenkeel_core::{Class, Scope};
 use std::time::Duration;
@@ -16,16 +16,13 @@ pub(super) fn class(server: Server, d: &Detail, wait: Option<Duration>) -> Class
         .unwrap_or_else(|| by_status(d, &message))
 }
 
-/// 1, 2: encryption keys, cancellation, payment.
+/// 1, 2: encryption keys, payment.
 fn settled_by_marker(server: Server, d: &Detail, wait: Option<Duration>) -> Option<Class> {
     if d.error_code.starts_with("cmek_") {
         return Some(match d.status {
             Some(400) => Class::Auth,
             _ => Class::Transient,
         });
-    }
-    if d.status == Some(499) || d.grpc == "CANCELLED" {
-        return Some(Class::Cancelled);
     }
     let in_flight = d.limit_source == "openrouter_in_flight_budget"
         && server == Server::OpenRouter
@@ -51,8 +48,7 @@ fn quota(d: &Detail, message: &str, wait: Option<Duration>) -> Option<Class> {
 /// Rule 3, and payment: the account as a whole is out of credit.
 pub(super) fn is_account_quota(d: &Detail) -> bool {
     d.status == Some(402)
-        || d.kind == "insufficient_quota"
-        || d.code == "insufficient_quota"
+        || credit::is_used_up(d)
         || d.code.starts_with("billing_")
         || d.kind == "billing_error"
         || matches!(
@@ -60,6 +56,7 @@ pub(super) fn is_account_quota(d: &Detail) -> bool {
             "enforced_spend_limit_reached" | "contract_spend_limit_reached"
         )
         || wording::says_no_credit(&d.message.to_lowercase())
+        || credit::says_used_up(&d.message.to_lowercase())
 }
 
 /// 5, 6, 7: content filters, overflow, output the provider itself found broken.
@@ -89,7 +86,8 @@ fn identity(d: &Detail, message: &str) -> Option<Class> {
     ) || d.kind == "invalid_model"
         || d.status == Some(410)
         || wording::says_no_such_model(message)
-        || (d.status == Some(404) && wording::starts_with_model(message));
+        || (d.status == Some(404)
+            && (wording::starts_with_model(message) || wording::says_model_is_missing(message)));
     if gone {
         return Some(Class::ModelGone);
     }
@@ -115,12 +113,16 @@ fn capacity(server: Server, d: &Detail, message: &str) -> Option<Class> {
                 | "service_tier_capacity_exceeded"
                 | "unavailable_error"
                 | "engine_overloaded_error"
+                | "service_unavailable_error"
         )
-        || d.code == "engine_overloaded"
+        || matches!(
+            d.code.as_str(),
+            "engine_overloaded" | "server_is_overloaded" | "server_overloaded"
+        )
         || message.contains("engine is currently overloaded")
         || d.grpc == "UNAVAILABLE";
     let timed_out = matches!(d.status, Some(408 | 504))
-        || d.kind == "timeout_error"
+        || matches!(d.kind.as_str(), "timeout_error" | "timeout")
         || d.grpc == "DEADLINE_EXCEEDED";
     if unreachable {
         Some(Class::Unreachable)
@@ -134,12 +136,15 @@ fn capacity(server: Server, d: &Detail, message: &str) -> Option<Class> {
 }
 
 /// 14 to 16: what is left. Inside an answer an error without any known marker
-/// is the provider's trouble, not the request's; a redirect is no wire format.
+/// is the provider's trouble, not the request's, and so is what stands between
+/// it and us: a connection that led astray (421), a dependency that failed
+/// (424), a replay that was feared (425), a request that somebody there gave up
+/// (499), which is not our caller's leaving. A redirect is no wire format.
 fn by_status(d: &Detail, message: &str) -> Class {
     match d.status {
         Some(501) => Class::BadRequest,
         Some(500) if message.contains("jinja exception") => Class::BadRequest,
-        Some(409 | 500..) | None => Class::Transient,
+        Some(409 | 421 | 424 | 425 | 499 | 500..) | None => Class::Transient,
         Some(400..) => Class::BadRequest,
         Some(_) => Class::Malformed,
     }

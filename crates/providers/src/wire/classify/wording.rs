@@ -31,6 +31,19 @@ pub(super) fn says_no_such_model(message: &str) -> bool {
     message.starts_with("model not exist") || message.starts_with("no endpoints found for")
 }
 
+/// A 404 that says somewhere in its text that a model is missing.
+pub(super) fn says_model_is_missing(message: &str) -> bool {
+    // Whole words: a path may have the word in it, too.
+    let is_named = message
+        .split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/'))
+        .any(|word| matches!(word, "model" | "models"));
+    let is_missing = ["not found", "not exist", "no such", "unknown model"]
+        .iter()
+        .any(|part| message.contains(part));
+    is_named && is_missing
+}
+
 /// A 404 that speaks of the model and not of the path.
 pub(super) fn starts_with_model(message: &str) -> bool {
     let message = message.strip_prefix("the ").unwrap_or(message);
@@ -215,5 +228,10 @@ mod tests {
         assert!(starts_with_model("model: x"));
         assert!(!starts_with_model("modelling endpoint missing"));
         assert!(!starts_with_model("file not found"));
+        assert!(says_model_is_missing(
+            "the requested model `x` was not found"
+        ));
+        assert!(!says_model_is_missing("not found: /v1/models/x:chat"));
+        assert!(!says_model_is_missing("modelling endpoint not found"));
     }
 }
