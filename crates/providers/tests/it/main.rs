@@ -33,6 +33,7 @@ mod gemini_streams;
 mod gemini_tools;
 mod listing;
 mod openai_calls;
+mod openai_streams;
 mod server;
 mod wire_cases;
 mod wire_classes;

@@ -210,13 +210,17 @@ fn parts(message: &mut Map<String, Value>, mut ids: AnswerIds, dialect: &'static
     }
     if let Some(call) = message
         .shift_remove("function_call")
-        .filter(|c| !c.is_null())
+        .filter(|c| !c.is_null() && !has_calls(&parts))
     {
         let position = parts.len();
         let call = json!({"function": call});
         parts.push(call_part(call, &mut ids, position, dialect));
     }
     parts
+}
+
+fn has_calls(parts: &[Part]) -> bool {
+    parts.iter().any(|p| matches!(p, Part::ToolCall(_)))
 }
 
 /// Reasoning from its text and its details. The details stay too where the
@@ -400,9 +404,7 @@ pub(super) fn broken(server: Server, class: Class, reason: &str) -> Failure {
 pub(super) fn derived(finish: Finish, parts: &[Part]) -> Finish {
     let has = |want: fn(&Part) -> bool| parts.iter().any(want);
     match finish {
-        Finish::Stop | Finish::Unknown if has(|p| matches!(p, Part::ToolCall(_))) => {
-            Finish::ToolUse
-        }
+        Finish::Stop | Finish::Unknown if has_calls(parts) => Finish::ToolUse,
         Finish::Stop if has(|p| matches!(p, Part::Refusal(_))) => Finish::Refusal,
         other => other,
     }

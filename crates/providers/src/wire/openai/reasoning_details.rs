@@ -149,3 +149,66 @@ pub(super) fn joined(text: Option<String>, details: Option<&Value>) -> Vec<Part>
         _ => read,
     }
 }
+
+/// The reasoning text that the entries of a stream bring.
+#[derive(Debug, Default)]
+pub(super) struct DetailText {
+    said: String,
+    entries: usize,
+    /// Each entry holds all the text so far, as `MiniMax` has it.
+    grows: bool,
+    /// Its text came in a field of its own, which the entries repeat.
+    is_plain: bool,
+}
+
+impl DetailText {
+    /// Reasoning has come in its own field.
+    pub(super) fn saw_plain(&mut self) {
+        self.is_plain = true;
+    }
+
+    /// What an entry's text adds to what was said.
+    pub(super) fn news(&mut self, text: &str) -> String {
+        if self.is_plain || text.is_empty() {
+            return String::new();
+        }
+        self.entries += 1;
+        let rest = text.strip_prefix(self.said.as_str());
+        let rest = rest.filter(|_| !self.said.trim().is_empty());
+        self.grows |= self.entries == 2 && rest.is_some_and(|rest| !rest.is_empty());
+        let news = match rest {
+            Some(rest) if self.grows => rest,
+            // The whole again, as its signature comes.
+            Some("") if self.entries > 2 => "",
+            _ => text,
+        };
+        self.said.push_str(news);
+        news.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(pieces: &[&str]) -> Vec<String> {
+        let mut text = DetailText::default();
+        pieces.iter().map(|piece| text.news(piece)).collect()
+    }
+
+    #[test]
+    fn entries_add_to_one_another_or_grow() {
+        assert_eq!(news(&["ab", "ba", "abba"]), ["ab", "ba", ""]);
+        assert_eq!(
+            news(&["The", "The user", "The user is"]),
+            ["The", " user", " is"]
+        );
+        assert_eq!(
+            news(&["\n", "\n", "a", "\n\na."]),
+            ["\n", "\n", "a", "\n\na."]
+        );
+        let mut text = DetailText::default();
+        text.saw_plain();
+        assert_eq!(text.news("all of it"), "");
+    }
+}

@@ -3,6 +3,7 @@
 mod chunk;
 
 use super::answer_read;
+use super::reasoning_details::DetailText;
 use super::stream_calls::{Around, Calls};
 use crate::wire::json::{self, Joiner};
 use crate::wire::reading::{Out, Reading, StreamFormat};
@@ -33,6 +34,7 @@ pub struct StreamDecoder {
     text: Joiner,
     refusal: Joiner,
     reasoning: Joiner,
+    details: DetailText,
     refused: bool,
 }
 
@@ -81,6 +83,7 @@ impl StreamDecoder {
             text: Joiner::default(),
             refusal: Joiner::default(),
             reasoning: Joiner::default(),
+            details: DetailText::default(),
             refused: false,
         }
     }

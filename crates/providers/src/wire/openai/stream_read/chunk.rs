@@ -7,7 +7,8 @@ use crate::wire::openai::stream_calls::Around;
 use crate::wire::openai::{CHOICE, extra, reasoning_details, usage};
 use crate::wire::reading::Out;
 use evenkeel_core::{Class, Delta, Finish, Part, ReasoningPart, StreamEvent, delta_of};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 /// What a call's announcement is taken for when the answer's size is counted:
 /// its bookkeeping, so that empty calls are bounded too.
@@ -15,7 +16,7 @@ const CALL_BYTES: usize = 128;
 /// Fields of a choice that are read.
 const CHOICE_FIELDS: [&str; 4] = ["index", "delta", "finish_reason", "error"];
 /// Fields of a delta that are read.
-const DELTA_FIELDS: [&str; 8] = [
+const DELTA_FIELDS: [&str; 9] = [
     "role",
     "content",
     "refusal",
@@ -23,6 +24,7 @@ const DELTA_FIELDS: [&str; 8] = [
     "reasoning_content",
     "reasoning_details",
     "tool_calls",
+    "function_call",
     "images",
 ];
 /// Fields of a chunk that are read, or that pad it.
@@ -166,16 +168,7 @@ impl StreamDecoder {
 
     pub(super) fn take_delta(&mut self, delta: &Map<String, Value>, around: Around, out: &mut Out) {
         let has_halves = around.has_halves;
-        let mut deltas = Vec::new();
-        if let Some(text) = answer_read::reasoning(delta) {
-            let text = self.reasoning.join(&text, has_halves).into_owned();
-            deltas.push(Delta::Reasoning(ReasoningPart {
-                text,
-                ..ReasoningPart::default()
-            }));
-        }
-        let details = delta.get("reasoning_details").map(reasoning_details::parts);
-        deltas.extend(details.into_iter().flatten().filter_map(detail));
+        let mut deltas = self.reasoning(delta, has_halves);
         match delta.get("content") {
             Some(Value::String(text)) => {
                 let text = self.text.join(text, has_halves).into_owned();
@@ -205,9 +198,10 @@ impl StreamDecoder {
             .filter(|d| !is_empty(d))
             .map(StreamEvent::Delta)
             .collect();
-        if let Some(Value::Array(entries)) = delta.get("tool_calls") {
+        let entries = call_entries(delta);
+        if !entries.is_empty() {
             self.calls.of_answer(&self.id);
-            match self.calls.take(entries, around, &mut events) {
+            match self.calls.take(&entries, around, &mut events) {
                 Ok(argument_bytes) => self.reading.count(argument_bytes),
                 Err(e) => {
                     self.reading.fail_as(Class::Malformed, &e.to_string(), out);
@@ -216,6 +210,36 @@ impl StreamDecoder {
             }
         }
         self.give(events, out);
+    }
+
+    /// Reasoning from its text, or else from its details.
+    fn reasoning(&mut self, delta: &Map<String, Value>, has_halves: bool) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        if let Some(text) = answer_read::reasoning(delta) {
+            self.details.saw_plain();
+            deltas.push(self.reasoning_text(&text, has_halves));
+        }
+        let details = delta.get("reasoning_details").map(reasoning_details::parts);
+        for part in details.into_iter().flatten() {
+            match part {
+                Part::Reasoning(part) => {
+                    let news = self.details.news(&part.text);
+                    let text = self.reasoning.join(&news, has_halves).into_owned();
+                    deltas.push(Delta::Reasoning(ReasoningPart { text, ..part }));
+                }
+                Part::Other(_) => deltas.push(Delta::Part(part)),
+                _ => {}
+            }
+        }
+        deltas
+    }
+
+    fn reasoning_text(&mut self, text: &str, has_halves: bool) -> Delta {
+        let text = self.reasoning.join(text, has_halves).into_owned();
+        Delta::Reasoning(ReasoningPart {
+            text,
+            ..ReasoningPart::default()
+        })
     }
 
     fn give(&mut self, events: Vec<StreamEvent>, out: &mut Out) {
@@ -284,17 +308,12 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// What a detail adds to the reasoning's text, which comes in its own field.
-fn detail(part: Part) -> Option<Delta> {
-    match part {
-        Part::Reasoning(part) if part.signature.is_some() => {
-            Some(Delta::Reasoning(ReasoningPart {
-                text: String::new(),
-                ..part
-            }))
-        }
-        Part::Other(_) => Some(Delta::Part(part)),
-        _ => None,
+/// The entries of `tool_calls`, or else the one call of the field before it.
+fn call_entries(delta: &Map<String, Value>) -> Cow<'_, [Value]> {
+    match (delta.get("tool_calls"), delta.get("function_call")) {
+        (Some(Value::Array(entries)), _) if !entries.is_empty() => Cow::Borrowed(entries),
+        (_, Some(call @ Value::Object(_))) => Cow::Owned(vec![json!({"function": call})]),
+        _ => Cow::Borrowed(&[]),
     }
 }
 
