@@ -5,9 +5,11 @@
 //! report a failure in a field `error:`; Gemini and some proxies put bare JSON
 //! lines into the stream; several servers close right after the last `data:`
 //! line without the blank line that would dispatch it. A standard decoder
-//! loses all three. This one also bounds its memory, strips a byte order mark
+//! loses all three, and joins what servers write as one `data:` line per event
+//! without blank lines. This one also bounds its memory, strips a byte order mark
 //! and gives the same events whatever the split into reads.
 
+use crate::wire::json;
 use std::fmt;
 
 /// A complete event.
@@ -47,11 +49,27 @@ pub struct Decoder {
     /// The last byte was a CR: an LF now belongs to it.
     after_cr: bool,
     first_line: bool,
-    event: Option<String>,
+    event: Option<Name>,
     /// The event's data so far; none before its first `data:` line.
     data: Option<Vec<u8>>,
     bare: Option<Bare>,
+    spacing: Spacing,
     overflowed: bool,
+}
+
+/// The name of an event, and whether it came behind data.
+struct Name {
+    text: String,
+    is_behind: bool,
+}
+
+/// What ends an event.
+#[derive(PartialEq, Eq)]
+enum Spacing {
+    /// A blank line, as the standard has it.
+    Blank,
+    /// Each whole `data:` line: events came without blank lines.
+    Line,
 }
 
 impl fmt::Debug for Decoder {
@@ -74,6 +92,7 @@ impl Decoder {
             event: None,
             data: None,
             bare: None,
+            spacing: Spacing::Blank,
             overflowed: false,
         }
     }
@@ -171,25 +190,59 @@ impl Decoder {
                     self.bare = Some(bare);
                 }
             }
-            Some(_) => self.take_field(line),
+            Some(_) => self.take_field(line, items),
         }
     }
 
-    fn take_field(&mut self, line: &[u8]) {
+    fn take_field(&mut self, line: &[u8], items: &mut Vec<Item>) {
         let (name, value) = match line.iter().position(|b| *b == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &[][..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
-            b"data" => self.add_data(value),
-            b"event" => self.event = Some(text(value)),
+            b"data" => self.take_data(value, items),
+            b"event" => self.take_name(text(value), items),
             b"error" => {
-                self.event = Some("error".to_owned());
+                self.event = Some(Name {
+                    text: "error".to_owned(),
+                    is_behind: false,
+                });
                 self.add_data(value);
             }
             // `id`, `retry` and whatever else carry nothing that we use.
             _ => {}
+        }
+    }
+
+    /// Takes an `event:` line. A second name is that of the next event.
+    fn take_name(&mut self, text: String, items: &mut Vec<Item>) {
+        if self.event.is_some() && self.data.as_deref().is_some_and(is_object) {
+            self.dispatch_unspaced(items);
+        }
+        let is_behind = self.data.is_some();
+        self.event = Some(Name { text, is_behind });
+    }
+
+    /// Ends an event whose blank line is missing.
+    fn dispatch_unspaced(&mut self, items: &mut Vec<Item>) {
+        self.spacing = Spacing::Line;
+        self.dispatch(items);
+    }
+
+    /// Takes a `data:` line. Two JSON objects in a row are no one event: such
+    /// servers put one line break where the format has two.
+    fn take_data(&mut self, value: &[u8], items: &mut Vec<Item>) {
+        let begins_anew = value.starts_with(b"{") || value.starts_with(b"[DONE]");
+        if begins_anew && self.data.as_deref().is_some_and(is_object) {
+            let next = self.event.take_if(|name| name.is_behind);
+            self.dispatch_unspaced(items);
+            self.event = next;
+        }
+        self.add_data(value);
+        let is_whole = |data: &[u8]| is_object(data) || data.starts_with(b"[DONE]");
+        if self.spacing == Spacing::Line && self.data.as_deref().is_some_and(is_whole) {
+            self.dispatch(items);
         }
     }
 
@@ -204,7 +257,7 @@ impl Decoder {
     }
 
     fn dispatch(&mut self, items: &mut Vec<Item>) {
-        let event = self.event.take();
+        let event = self.event.take().map(|name| name.text);
         let Some(data) = self.data.take().filter(|data| !data.is_empty()) else {
             return;
         };
@@ -212,16 +265,38 @@ impl Decoder {
             Ok(data) => data,
             Err(e) => text(e.as_bytes()),
         };
-        items.push(Item::Event(Event {
-            event,
-            data,
-            bare: false,
-        }));
+        let item = |event, data| {
+            Item::Event(Event {
+                event,
+                data,
+                bare: false,
+            })
+        };
+        if are_apart(&data) {
+            let lines = data.lines().map(str::to_owned);
+            items.extend(lines.map(|line| item(event.clone(), line)));
+        } else {
+            items.push(item(event, data));
+        }
     }
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn is_object(data: &[u8]) -> bool {
+    data.starts_with(b"{") && data.trim_ascii_end().ends_with(b"}") && json::parse(data).is_ok()
+}
+
+/// Whether the lines of an event are one each, though some may be broken: they
+/// begin like events, and together they are no document.
+fn are_apart(data: &str) -> bool {
+    let begins = |line: &str| line.starts_with('{') || line.starts_with("[DONE]");
+    data.contains('\n')
+        && data.lines().all(begins)
+        && data.lines().any(|line| is_object(line.as_bytes()))
+        && !is_object(data.as_bytes())
 }
 
 /// A JSON document that stands in the stream without `data:`.
@@ -373,6 +448,33 @@ mod tests {
     fn the_last_event_needs_no_blank_line() {
         assert_eq!(decode(&[b"data: a\n\ndata: b"]).len(), 2);
         assert_eq!(decode(&[b"data: a\n"]).len(), 1);
+    }
+
+    #[test]
+    fn events_without_blank_lines_between_them_are_one_line_each() {
+        let lines = b"data: {\"a\":1}\ndata: {\"a\":2}\ndata: {\"a\":3}\ndata: [DONE]\n";
+        let apart = ["{\"a\":1}", "{\"a\":2}", "{\"a\":3}", "[DONE]"].map(|d| event(None, d));
+        assert_eq!(decode(&[lines]), apart);
+        // Once known, no event waits for the next.
+        let mut decoder = Decoder::new(1 << 20);
+        let mut items = Vec::new();
+        decoder.push(&lines[..30], &mut items).unwrap();
+        assert_eq!(items, apart[..2]);
+        let named = b"event: a\ndata: {\"a\":1}\nevent: b\ndata: {\"a\":2}\n\n";
+        let own = [event(Some("a"), "{\"a\":1}"), event(Some("b"), "{\"a\":2}")];
+        assert_eq!(decode(&[named]), own);
+        let second = &named["event: a\n".len()..];
+        assert_eq!(decode(&[second])[1], own[1]);
+        // A broken line takes no whole one with it.
+        assert_eq!(
+            decode(&[b"data: {\"a\":\ndata: {\"a\":2}\n\n"]),
+            [event(None, "{\"a\":"), event(None, "{\"a\":2}")]
+        );
+        // One document over several lines stays one.
+        let pretty = "{\n\"a\": [\n{\"b\":1},\n{\"b\":2}\n]\n}";
+        let mut written = Vec::new();
+        write_event(None, pretty, &mut written);
+        assert_eq!(decode(&[&written]), [event(None, pretty)]);
     }
 
     #[test]

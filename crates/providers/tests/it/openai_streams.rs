@@ -104,3 +104,14 @@ fn a_call_in_the_field_before_tool_calls_is_read() {
     let whole = decode_response(whole.to_string().as_bytes(), Server::Compatible).unwrap();
     assert_eq!(whole.tool_calls().count(), 1);
 }
+
+#[test]
+fn a_stream_whose_events_have_no_blank_lines_between_them_is_read_whole() {
+    let deltas = ["Hel", "lo", "!"].map(|text| json!({"content": text}));
+    let spaced = String::from_utf8(stream(&deltas, "stop")).unwrap();
+    let unspaced = spaced.replace("\n\n", "\n");
+    assert_eq!(
+        answer(unspaced.as_bytes()).unwrap(),
+        answer(spaced.as_bytes()).unwrap()
+    );
+}
