@@ -560,3 +560,13 @@ fn a_call_without_an_id_or_with_anothers_gets_one_of_its_own() {
         assert_eq!(answer.finish, Finish::ToolUse);
     }
 }
+
+#[test]
+fn a_zero_behind_a_count_takes_nothing_away() {
+    let text = json!({"type": "text_delta", "text": "a"});
+    let last = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+        "usage": {"input_tokens": 0, "output_tokens": 7}});
+    let whole = answer(&sse(&[start(), delta(0, &text), last])).unwrap();
+    let usage = whole.usage.unwrap();
+    assert_eq!((usage.input, usage.output), (9, 7));
+}

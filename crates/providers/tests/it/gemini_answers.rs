@@ -366,3 +366,10 @@ fn a_call_has_arguments_and_an_id_of_its_own() {
         assert_eq!(said(&answer), expected);
     }
 }
+
+#[test]
+fn zeros_in_the_place_of_counts_are_no_usage() {
+    let mut answer = whole("STOP", &json!([{"text": "a"}]));
+    answer["usageMetadata"] = json!({"promptTokenCount": 0, "totalTokenCount": 0});
+    assert_eq!(decode_response(&answer).unwrap().usage, None);
+}

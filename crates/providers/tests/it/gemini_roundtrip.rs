@@ -321,15 +321,19 @@ fn chat_request() -> impl Strategy<Value = (ChatRequest, Thinking)> {
 
 fn usage() -> impl Strategy<Value = Usage> {
     let count = || 0..1_000_000u64;
-    (count(), count(), option::of(count()), option::of(count())).prop_map(
-        |(input, candidates, cached, reasoning)| Usage {
+    (
+        1..1_000_000u64,
+        count(),
+        option::of(count()),
+        option::of(count()),
+    )
+        .prop_map(|(input, candidates, cached, reasoning)| Usage {
             input,
             output: candidates + reasoning.unwrap_or(0),
             cached,
             cache_write: None,
             reasoning,
-        },
-    )
+        })
 }
 
 fn chat_response() -> impl Strategy<Value = ChatResponse> {

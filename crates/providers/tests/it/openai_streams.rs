@@ -115,3 +115,23 @@ fn a_stream_whose_events_have_no_blank_lines_between_them_is_read_whole() {
         answer(spaced.as_bytes()).unwrap()
     );
 }
+
+#[test]
+fn zeros_in_the_place_of_counts_are_no_usage() {
+    let usage = |counts: [u64; 3]| {
+        let [prompt, completion, total] = counts;
+        let usage = json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total});
+        format!(
+            "data: {}\n\n",
+            json!({"id": "s1", "choices": [], "usage": usage})
+        )
+    };
+    let text = String::from_utf8(stream(&[json!({"content": "a"})], "stop")).unwrap();
+    let text = text.replace("data: [DONE]\n\n", "");
+    let counted = |usages: &[String]| {
+        let whole = answer((text.clone() + &usages.concat()).as_bytes()).unwrap();
+        whole.usage.map(|usage| (usage.input, usage.output))
+    };
+    assert_eq!(counted(&[usage([5, 3, 8]), usage([0, 0, 0])]), Some((5, 3)));
+    assert_eq!(counted(&[usage([0, 0, 0])]), None);
+}

@@ -331,7 +331,7 @@ fn answer() -> impl Strategy<Value = (Vec<Part>, Finish)> {
 
 fn usage() -> impl Strategy<Value = Usage> {
     let part = || option::of(any::<u64>());
-    (any::<u64>(), any::<u64>(), part(), part(), part()).prop_map(
+    (1..=u64::MAX, any::<u64>(), part(), part(), part()).prop_map(
         |(input, output, cached, cache_write, reasoning)| Usage {
             input,
             output,

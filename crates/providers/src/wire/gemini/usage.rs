@@ -17,7 +17,8 @@ pub(super) fn read(value: &Value) -> Option<Usage> {
     let input = sum(count("promptTokenCount"), count("toolUsePromptTokenCount"));
     let output = sum(count("candidatesTokenCount"), reasoning);
     let total = count("totalTokenCount");
-    if input.is_none() && output.is_none() && total.is_none() {
+    if [input, output, total].into_iter().flatten().all(|n| n == 0) {
+        // Nothing, or zeros in the place of counts: no answer takes no input.
         return None;
     }
     let rest = |known: Option<u64>| total.unwrap_or(0).saturating_sub(known.unwrap_or(0));

@@ -12,7 +12,8 @@ pub(in crate::wire) fn read(value: &Value) -> Option<Usage> {
         count("completion_tokens"),
         count("total_tokens"),
     );
-    if input.is_none() && output.is_none() && total.is_none() {
+    if [input, output, total].into_iter().flatten().all(|n| n == 0) {
+        // Nothing, or zeros in the place of counts: no answer takes no input.
         return None;
     }
     let rest = |known: Option<u64>| total.unwrap_or(0).saturating_sub(known.unwrap_or(0));

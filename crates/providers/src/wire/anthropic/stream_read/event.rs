@@ -112,13 +112,16 @@ impl StreamDecoder {
     }
 
     /// Counts are totals: a later one replaces an earlier one, and what it
-    /// does not say stays.
+    /// does not say stays. Totals do not fall: a zero behind a count is how some
+    /// proxies leave it out.
     fn take_usage(&mut self, counted: Option<Value>, out: &mut Out) {
         let Some(Value::Object(counted)) = counted else {
             return;
         };
         for (name, value) in counted {
-            if !value.is_null() {
+            let is_count = |value: &Value| value.as_u64().is_some_and(|count| count > 0);
+            let left_out = value.as_u64() == Some(0) && self.usage.get(&name).is_some_and(is_count);
+            if !value.is_null() && !left_out {
                 self.usage.insert(name, value);
             }
         }
