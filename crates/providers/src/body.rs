@@ -21,6 +21,8 @@ const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 /// A body as it arrives. Dropping it before its end closes the connection.
 pub(crate) struct Inbound {
     body: Incoming,
+    /// What was read ahead.
+    ahead: Option<Bytes>,
     line: Option<Line>,
     /// The right to a connection, given back with this.
     turn: Option<OwnedSemaphorePermit>,
@@ -36,6 +38,7 @@ impl Inbound {
     pub(crate) fn new(body: Incoming, line: Option<Line>) -> Self {
         Self {
             body,
+            ahead: None,
             line,
             turn: None,
         }
@@ -47,8 +50,24 @@ impl Inbound {
         self
     }
 
+    /// Whether the first byte that is no blank is `byte`; nothing but blanks
+    /// before it is lost.
+    pub(crate) async fn begins_with(&mut self, byte: u8) -> Result<bool, Failure> {
+        while let Some(bytes) = self.next().await? {
+            let first = bytes.iter().find(|b| !b.is_ascii_whitespace()).copied();
+            if let Some(first) = first {
+                self.ahead = Some(bytes);
+                return Ok(first == byte);
+            }
+        }
+        Ok(false)
+    }
+
     /// The next bytes; none at an orderly end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let Some(bytes) = self.ahead.take() {
+            return Ok(Some(bytes));
+        }
         loop {
             match self.body.frame().await {
                 None => {

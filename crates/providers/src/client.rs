@@ -19,9 +19,9 @@ use evenkeel_core::{
 };
 use futures_util::stream;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST,
-    HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::uri::Scheme;
 use http::{Method, Request, Response, StatusCode};
@@ -375,6 +375,16 @@ impl Client {
         whole.finish()
     }
 
+    /// Whether a body of JSON is a stream all the same: an array, as Gemini's
+    /// format has it where server-sent events were not heard.
+    async fn is_array(&self, answer: &mut Answer) -> Result<bool, Failure> {
+        if self.dialect != Dialect::Gemini || answer.headers.contains_key(CONTENT_ENCODING) {
+            return Ok(false);
+        }
+        let begins = answer.body.begins_with(b'[').await;
+        begins.map_err(|failure| failure.with_status(answer.status))
+    }
+
     fn events(&self, answer: Answer) -> Result<EventStream, Failure> {
         let decoding = Decoding::of(&answer.headers, self.limits.max_event_bytes)
             .map_err(|e| undecodable(e).with_status(answer.status))?;
@@ -410,9 +420,10 @@ impl Provider for Client {
     }
 
     async fn stream(&self, call: ProviderCall) -> Result<EventStream, Failure> {
-        let answer = self.ask(&call, true).await?;
+        let mut answer = self.ask(&call, true).await?;
         match Content::of(&answer.headers) {
             Content::Events | Content::Unknown => self.events(answer),
+            Content::Json if self.is_array(&mut answer).await? => self.events(answer),
             Content::Json | Content::Page => {
                 let response = self.whole(answer).await?;
                 let mut events = events_of(&response);

@@ -1,6 +1,6 @@
 //! Content encodings. None is asked for; what comes anyway is undone.
 
-use flate2::write::{GzDecoder, ZlibDecoder};
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use std::io::{self, Write};
@@ -13,8 +13,8 @@ const PIECE_BYTES: usize = 1024;
 pub(crate) enum Decoding {
     /// Nothing to undo.
     Identity,
-    /// `gzip`.
-    Gzip(Box<GzDecoder<Bounded>>),
+    /// `gzip`, in one member or several (RFC 1952, section 2.2).
+    Gzip(Box<MultiGzDecoder<Bounded>>),
     /// `deflate`, which in HTTP means zlib.
     Zlib(Box<ZlibDecoder<Bounded>>),
 }
@@ -70,7 +70,7 @@ impl Decoding {
             .to_ascii_lowercase();
         match name.as_str() {
             "" | "identity" => Ok(Self::Identity),
-            "gzip" | "x-gzip" => Ok(Self::Gzip(Box::new(GzDecoder::new(out)))),
+            "gzip" | "x-gzip" => Ok(Self::Gzip(Box::new(MultiGzDecoder::new(out)))),
             "deflate" => Ok(Self::Zlib(Box::new(ZlibDecoder::new(out)))),
             _ => Err(DecodingError::Unknown(name.chars().take(32).collect())),
         }

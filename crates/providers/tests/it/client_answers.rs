@@ -11,6 +11,7 @@ use evenkeel_providers::{Client, ClientConfig, ClientOptions, Dialect};
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use secrecy::SecretString;
+use serde_json::json;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -179,6 +180,10 @@ async fn compression_that_was_not_asked_for_is_undone() {
     zlib.write_all(body.as_bytes()).unwrap();
     for (name, bytes) in [
         ("gzip", gzip(body.as_bytes())),
+        (
+            "x-gzip",
+            [gzip(&body.as_bytes()[..9]), gzip(&body.as_bytes()[9..])].concat(),
+        ),
         ("deflate", zlib.finish().unwrap()),
         ("identity", body.clone().into_bytes()),
     ] {
@@ -308,4 +313,39 @@ pub(crate) async fn tls_server() -> Server {
         }
     })
     .await
+}
+
+/// A stream of Gemini's as one array comes under the type of a document.
+#[tokio::test]
+async fn an_array_of_chunks_is_a_stream_whatever_its_content_type() {
+    let part = |text: &str, reason: Option<&str>| {
+        let content = json!({"parts": [{"text": text}], "role": "model"});
+        json!({"candidates": [{"content": content, "finishReason": reason, "index": 0}]})
+    };
+    let array = json!([part("Ye", None), part("s.", Some("STOP"))]).to_string();
+    let blank = format!(" \n{array}");
+    for (headers, body) in [
+        ("content-type: application/json\r\n", blank.into_bytes()),
+        (
+            "content-type: application/json\r\ncontent-encoding: gzip\r\n",
+            gzip(array.as_bytes()),
+        ),
+        (
+            "content-type: application/json\r\n",
+            part("Yes.", Some("STOP")).to_string().into_bytes(),
+        ),
+    ] {
+        let server = Server::answering(response(200, headers, &body)).await;
+        let config = ClientConfig {
+            dialect: Dialect::Gemini,
+            base_url: server.url(),
+            key: Arc::new(crate::server::Key),
+            propagate: false,
+        };
+        let client = Client::new(config).unwrap();
+        let events = all(client.stream(call()).await.unwrap()).await;
+        assert_eq!(text(&events), "Yes.");
+        assert!(matches!(events.last(), Some(Ok(StreamEvent::End))));
+        assert_eq!(client.complete(call()).await.unwrap().plain_text(), "Yes.");
+    }
 }

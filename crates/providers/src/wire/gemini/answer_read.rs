@@ -2,10 +2,10 @@
 
 use super::finish::{self, Reason};
 use super::ids::Ids;
-use super::{contents_read, extra, parts_read, usage};
+use super::{StreamDecoder, contents_read, extra, parts_read, usage};
 use crate::wire::classify::{Reply, classify};
-use crate::wire::{RequestError, Server, digits, excerpt, json};
-use evenkeel_core::{ChatResponse, Class, Failure, Finish, Part, ToolCall};
+use crate::wire::{EventDecoder, RequestError, Server, StreamLimits, digits, excerpt, json};
+use evenkeel_core::{Accumulator, ChatResponse, Class, Failure, Finish, Part, ToolCall};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
@@ -94,6 +94,9 @@ pub(super) fn first_candidate(candidates: Option<Value>) -> Option<Map<String, V
 
 fn read(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
     let malformed = |what: &str| reply.failure(Class::Malformed, what);
+    if value.get(0).is_some_and(Value::is_object) {
+        return added_up(&value);
+    }
     let Value::Object(mut map) = value else {
         return Err(malformed("the answer is JSON but not an object"));
     };
@@ -130,6 +133,23 @@ fn read(reply: &Reply<'_>, value: Value) -> Result<ChatResponse, Failure> {
         rate_limits: None,
         extra: extra(map),
     })
+}
+
+/// The answer that an array of chunks adds up to: a stream as one document.
+fn added_up(chunks: &Value) -> Result<ChatResponse, Failure> {
+    let text = chunks.to_string();
+    // Its size was bounded as it was read.
+    let limits = StreamLimits {
+        max_event_bytes: text.len(),
+        max_answer_bytes: usize::MAX,
+    };
+    let mut decoder = StreamDecoder::with_limits(limits);
+    let mut whole = Accumulator::default();
+    let events = decoder.push(text.as_bytes());
+    for event in events.into_iter().chain(decoder.finish()) {
+        whole.push(&event?);
+    }
+    whole.finish()
 }
 
 /// The parts and the finish of a candidate, and what has no neutral form.
