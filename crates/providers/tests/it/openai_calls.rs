@@ -171,6 +171,15 @@ fn the_same_call_twice_is_two_calls_where_only_the_entries_tell() {
         ("in one delta", vec![twice], json!({}), two.clone()),
         ("in two", vec![once.clone(), once], json!({}), two),
         (
+            "at one index, without arguments",
+            vec![calls(&[
+                entry(json!({"index": 0}), "f", ""),
+                entry(json!({"index": 0}), "g", ""),
+            ])],
+            json!({}),
+            vec![("call_s1_0", "f", "{}"), ("call_s1_1", "g", "{}")],
+        ),
+        (
             "without arguments",
             vec![no_arguments],
             json!({}),

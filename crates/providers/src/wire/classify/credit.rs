@@ -3,7 +3,7 @@
 use super::Detail;
 
 /// Codes and types that say so, in lower case.
-const MARKERS: [&str; 10] = [
+const MARKERS: [&str; 8] = [
     "insufficient_quota",
     // Kimi.
     "exceeded_current_quota_error",
@@ -17,9 +17,6 @@ const MARKERS: [&str; 10] = [
     // DashScope.
     "arrearage",
     "allocationquota.freetieronly",
-    // xAI, Together.
-    "insufficient_credits",
-    "credit_limit",
 ];
 
 /// Whether code or type say that the account is out of credit.

@@ -104,10 +104,11 @@ impl Call {
     /// entry tells the two apart.
     fn is_beside(&self, piece: &Piece) -> bool {
         self.delta == piece.delta
-            && piece.has_no_place()
+            && piece.id.is_empty()
             && !piece.name.is_empty()
             && !self.name.is_empty()
             && self.text.is_empty()
+            && (piece.has_no_place() || piece.name != self.name)
     }
 
     /// Whether a piece of a later delta says this whole call once more.
