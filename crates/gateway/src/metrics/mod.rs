@@ -5,6 +5,8 @@ mod catalogue;
 mod look;
 pub(crate) mod page;
 mod pusher;
+#[cfg(test)]
+mod pushing;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -15,8 +17,11 @@ use self::catalogue::catalogue;
 use evenkeel_core::Observer;
 use evenkeel_otel_emit::metrics::{Build, Exposition, ExpositionError, Losses, Metrics, Snapshot};
 use evenkeel_roster::Config;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 /// Why metrics cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -79,17 +84,27 @@ impl GatewayMetrics {
         );
     }
 
-    /// Pushes everything, gauges as `now` makes them.
+    /// Pushes everything, gauges as `now` makes them. Dropped, it ends.
+    ///
+    /// All of it is done on a thread that may be held up: thousands of series are merged and
+    /// encoded, and how an exporter waits for its next try is its own.
     async fn push(&self, now: impl FnOnce() -> Snapshot + Send + 'static) -> Result<(), ReadError> {
         let (metrics, exposition) = (self.metrics.clone(), self.exposition.clone());
-        let collected = tokio::task::spawn_blocking(move || {
+        let (_wanted, unwanted) = oneshot::channel::<Infallible>();
+        let runtime = Handle::current();
+        let pushed = tokio::task::spawn_blocking(move || {
             metrics.show(now());
-            exposition.collect()
+            let Some(collected) = exposition.collect()? else {
+                return Ok(());
+            };
+            runtime.block_on(async {
+                tokio::select! {
+                    pushed = exposition.push(collected) => pushed,
+                    _ = unwanted => Ok(()),
+                }
+            })
         });
-        if let Some(collected) = collected.await?? {
-            self.exposition.push(collected).await?;
-        }
-        Ok(())
+        Ok(pushed.await??)
     }
 
     /// Goes by another configuration from now on.

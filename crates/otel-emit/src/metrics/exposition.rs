@@ -121,8 +121,9 @@ impl Exposition {
         Ok(Some(Collected(metrics)))
     }
 
-    /// Pushes what was collected; it is the exporter's to say how long that may take.
-    /// Dropped meanwhile, it may have been taken.
+    /// Pushes what was collected; it is the exporter's to say how long that may take, and
+    /// how it waits. It encodes on the thread that asks: milliseconds for thousands of
+    /// series. Dropped meanwhile, it may have been taken.
     ///
     /// # Errors
     /// [`ExpositionError::Push`]: it was not taken. Nothing is lost by that: the next push

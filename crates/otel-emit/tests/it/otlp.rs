@@ -389,3 +389,35 @@ async fn what_waits_is_bounded_by_its_memory() {
     let (_, at_the_end) = sending.end().await;
     assert!((at_the_end - dropped).abs() < 0.5, "what waited was sent");
 }
+
+/// One that is busy, and says when to come again.
+const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
+
+// On one thread: whoever holds it up holds everybody up.
+#[tokio::test]
+async fn while_metrics_wait_for_a_busy_collector_other_tasks_of_the_thread_go_on() {
+    let (endpoint, mut received) = receiver(Manner::Answers(BUSY)).await;
+    let mut patient = settings(&endpoint);
+    patient.timeout = Duration::from_secs(3);
+    let collector = Collector::new(patient, Handle::current()).unwrap();
+    let exporter = collector.metrics().unwrap();
+    let metrics = ResourceMetrics::default();
+    let mut pushed = std::pin::pin!(exporter.export(&metrics));
+    let now = tokio::time::Instant::now;
+    let (mut ticked, mut longest) = (now(), Duration::ZERO);
+    let result = loop {
+        let result = tokio::select! {
+            result = &mut pushed => Some(result),
+            () = tokio::time::sleep(Duration::from_millis(10)) => None,
+        };
+        longest = longest.max(ticked.elapsed());
+        ticked = now();
+        if let Some(result) = result {
+            break result;
+        }
+    };
+    result.unwrap_err();
+    assert!(received.try_recv().is_ok() && received.try_recv().is_ok());
+    // It waits a second at least between two tries.
+    assert!(longest < Duration::from_millis(800), "{longest:?}");
+}
