@@ -8,6 +8,7 @@ use evenkeel::Settings;
 use evenkeel_core::Observer;
 use evenkeel_gateway::{HttpValidators, Limits, Server, Tickets, stale_scores};
 use evenkeel_otel_emit::audit::FileSink;
+use evenkeel_roster::{OnExhausted, RoleConfig};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -144,7 +145,8 @@ fn announce(server: &Server, roles: usize) {
     }
 }
 
-/// The tickets of the state folder, where there is one.
+/// The tickets of the state folder, where there is one. Where no role keeps calls, a gateway
+/// serves as well without those that an earlier one kept.
 fn open_tickets(
     settings: &Settings,
     observer: Arc<dyn Observer>,
@@ -154,7 +156,21 @@ fn open_tickets(
         return Ok(None);
     };
     let config = settings.config();
-    let tickets = Tickets::open(&folder, &config.tickets, &config.server.meta_key, observer)?;
+    let opened = Tickets::open(&folder, &config.tickets, &config.server.meta_key, observer);
+    let keeps = |role: &RoleConfig| role.policy.on_exhausted != OnExhausted::Error;
+    let tickets = match opened {
+        Ok(tickets) => tickets,
+        Err(error) if error.is_of_the_disk() && !config.roles.values().any(keeps) => {
+            tracing::warn!(
+                event = "ticket_store_failed",
+                doing = "open",
+                %error,
+                "served without tickets: no role keeps calls"
+            );
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
     Ok(Some(Arc::new(match audit {
         Some(audit) => tickets.with_audit(audit),
         None => tickets,

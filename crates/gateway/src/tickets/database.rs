@@ -200,7 +200,18 @@ fn full() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None)
 }
 
+/// Makes the file where it is not there, for its owner alone: it holds what callers said.
+/// SQLite makes those beside it with the same mode. What stands in the way it says better.
+fn make(file: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.open(file);
+}
+
 fn connect(file: &Path) -> Result<Connection, Fault> {
+    make(file);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -73,6 +73,18 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether it is the disk's, which may mend, and not the configuration's.
+    pub fn is_of_the_disk(&self) -> bool {
+        match self {
+            Self::Folder { .. }
+            | Self::Corrupt { .. }
+            | Self::Foreign { .. }
+            | Self::Database { .. }
+            | Self::Thread { .. } => true,
+            Self::InUse { .. } | Self::Webhook { .. } => false,
+        }
+    }
+
     pub(super) fn of(file: &Path, fault: Fault) -> Self {
         let file = file.to_owned();
         let Fault::Sqlite(error) = fault else {

@@ -119,6 +119,23 @@ impl AuditSink for Log {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn what_callers_said_is_for_the_owner_of_the_files_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let tickets = open(folder.path()).unwrap();
+    tickets.accept(draft("a")).await.unwrap();
+    let mut files = 0;
+    for file in folder.path().read_dir().unwrap() {
+        let file = file.unwrap();
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.path().display());
+        files += 1;
+    }
+    assert!(files >= 2, "the database and what is written ahead of it");
+}
+
 #[tokio::test]
 async fn while_the_audit_log_takes_no_calls_no_ticket_is_given_out() {
     let folder = tempfile::tempdir().unwrap();

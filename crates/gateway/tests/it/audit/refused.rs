@@ -163,3 +163,37 @@ async fn closed_asks_for_no_ticket_until_the_log_can_be_written_again() {
     let (code, said, _) = audit(&["verify", folder.log().to_str().unwrap()]).await;
     assert_eq!(code, Some(0), "{said}");
 }
+
+/// A store of tickets that no process can open: the disk is full or may not be written, or,
+/// as here, something else stands in its place.
+fn without_store(folder: &Folder) {
+    std::fs::create_dir_all(folder.path().join("state/tickets.db")).unwrap();
+}
+
+#[tokio::test]
+async fn where_no_role_keeps_calls_a_store_that_cannot_be_opened_stops_nobody() {
+    let folder = on_full_disk("open");
+    without_store(&folder);
+    let process = Process::start(&folder).await;
+    assert_eq!(process.ask("first").await.status, 200);
+    // The log has a disk again, so that the end has nothing to wait for.
+    std::fs::remove_file(folder.log().join("audit-000000000000.jsonl")).unwrap();
+    let said = process.end().await;
+    assert_eq!(told(&said, "ticket_store_failed"), 1, "{said:?}");
+}
+
+#[tokio::test]
+async fn where_a_role_keeps_calls_a_store_that_cannot_be_opened_is_an_error() {
+    let upstream = upstream("up", Behaviour::default()).await;
+    let folder = Folder::before(&upstream, "", "on_exhausted = \"queue\"");
+    without_store(&folder);
+    let mut child = serve(&folder);
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    timeout(LONG, stderr.read_to_string(&mut said))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(child.wait().await.unwrap().code(), Some(1));
+    assert!(said.contains("tickets.db"), "{said}");
+}
