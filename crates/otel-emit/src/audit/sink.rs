@@ -56,6 +56,8 @@ pub enum FailureKind {
     Gone,
     /// Another process writes it.
     InUse,
+    /// A later version of evenkeel wrote it.
+    LaterVersion,
     /// Anything else.
     Other,
 }
@@ -68,6 +70,7 @@ impl FailureKind {
             Self::ReadOnly => "read_only",
             Self::Gone => "gone",
             Self::InUse => "in_use",
+            Self::LaterVersion => "later_version",
             Self::Other => "other",
         }
     }

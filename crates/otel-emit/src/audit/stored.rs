@@ -24,8 +24,19 @@ pub struct Stored {
 pub(super) enum Unreadable {
     /// It is the beginning of one: its writer was killed, or the disk was full.
     Torn,
+    /// It is a record as a later version writes them.
+    Later,
     /// It is something else.
     Garbled,
+}
+
+/// The form of records that is read, and written.
+const VERSION: u64 = 1;
+
+/// Whether these are the members of a record that a later version wrote.
+fn is_later(members: &Map<String, Value>) -> bool {
+    let version = members.get("v").and_then(Value::as_u64);
+    version.is_some_and(|version| version > VERSION)
 }
 
 /// Whether writing these members gives the line. What parsing passes over, a hash of what
@@ -60,6 +71,7 @@ impl Stored {
         let is_whole = line.first() == Some(&b'{') && line.last() == Some(&b'}');
         let parsed: Result<Map<String, Value>, _> = serde_json::from_slice(line);
         match parsed {
+            Ok(members) if is_later(&members) => Err(Unreadable::Later),
             Ok(members) if is_whole && writes(&members, line) => {
                 Self::of(members).ok_or(Unreadable::Garbled)
             }
@@ -69,7 +81,7 @@ impl Stored {
     }
 
     fn of(mut members: Map<String, Value>) -> Option<Self> {
-        if members.get("v")?.as_u64()? != 1 {
+        if members.get("v")?.as_u64()? != VERSION {
             return None;
         }
         let seq = members.get("seq")?.as_u64()?;

@@ -72,7 +72,9 @@ pub enum FaultKind {
         /// Its number.
         seq: u64,
     },
-    /// Records carry no hashes although those before them do.
+    /// A line is a record as a later version of evenkeel writes them.
+    LaterVersion,
+    /// Records carry no hashes, and those before them do or there are none before them.
     Unchained {
         /// The number of the first.
         seq: u64,
@@ -100,6 +102,7 @@ impl FaultKind {
             Self::OutOfOrder { .. } => "out_of_order",
             Self::Duplicate { .. } => "duplicate",
             Self::Unlinked { .. } => "unlinked",
+            Self::LaterVersion => "later_version",
             Self::Unchained { .. } => "unchained",
             Self::NotReached { .. } => "not_reached",
             Self::OtherThanPublished { .. } => "other_than_published",
@@ -133,6 +136,9 @@ impl fmt::Display for FaultKind {
             Self::Unlinked { seq } => write!(
                 f,
                 "record {seq} does not follow the record before it: `prev` is not its hash"
+            ),
+            Self::LaterVersion => f.write_str(
+                "the line was written by a later version of evenkeel: this one cannot read it",
             ),
             Self::Unchained { seq } => write!(
                 f,
@@ -228,6 +234,8 @@ pub struct Verifier {
     verdict: Verdict,
     checkpoint: Option<Checkpoint>,
     is_checkpoint_met: bool,
+    /// Whether records may carry no hashes.
+    allows_unchained: bool,
     /// The last record that was in order.
     before: Option<Before>,
     /// A line that begins a record, until it is known what comes after.
@@ -253,6 +261,16 @@ impl Verifier {
         Self {
             checkpoint: Some(checkpoint),
             ..Self::default()
+        }
+    }
+
+    /// The same of a log that is written without hashes (`chain = false`), or was for a
+    /// while: that records carry none is no fault then, and only their numbers are checked.
+    #[must_use]
+    pub fn allowing_unchained(self) -> Self {
+        Self {
+            allows_unchained: true,
+            ..self
         }
     }
 
@@ -310,6 +328,7 @@ impl Verifier {
         match Stored::read(line.text) {
             Ok(record) => self.record(&record, &place),
             Err(Unreadable::Garbled) => self.fault(place, FaultKind::Garbled),
+            Err(Unreadable::Later) => self.fault(place, FaultKind::LaterVersion),
             Err(Unreadable::Torn) => {
                 if let Some((earlier, _)) = self.torn.replace((place, line.is_ended)) {
                     // Torn twice with nothing between: the second start was killed as well.
@@ -327,6 +346,7 @@ impl Verifier {
         if !record.is_sound() {
             self.fault(place.clone(), FaultKind::Changed { seq: record.seq });
         }
+        self.check_hashed(record, place);
         let follows = match self.before {
             None => self.first(record, place),
             Some(before) => self.next(before, record, place),
@@ -348,15 +368,26 @@ impl Verifier {
         }
     }
 
+    /// Of records without hashes that stand together the first is told of.
+    fn check_hashed(&mut self, record: &Stored, place: &Place) {
+        let is_first = self.before.is_none_or(|before| before.is_hashed);
+        if record.hash.is_none() && is_first && !self.allows_unchained {
+            self.fault(place.clone(), FaultKind::Unchained { seq: record.seq });
+        }
+    }
+
     /// The first record. Says whether a torn line may stand before it.
     fn first(&mut self, record: &Stored, place: &Place) -> bool {
         if record.seq > 0 {
             let (seq, prev) = (record.seq, record.prev);
             self.verdict.start = Some(Start::Later { seq, prev });
+            if record.hash.is_some() && prev.is_none() {
+                self.fault(place.clone(), FaultKind::Unlinked { seq });
+            }
             return false;
         }
         self.verdict.start = Some(Start::Beginning);
-        if record.prev.is_some_and(|prev| prev != Hash::ZERO) {
+        if !is_linked(record, Hash::ZERO) {
             self.fault(place.clone(), FaultKind::Unlinked { seq: 0 });
         }
         true
@@ -375,19 +406,16 @@ impl Verifier {
             self.late(place, kind, seq);
             return false;
         }
-        if before.is_hashed && record.hash.is_none() {
-            self.fault(place.clone(), FaultKind::Unchained { seq });
-        }
         if seq > before.seq + 1 {
             let (from, to) = (before.seq + 1, seq - 1);
             self.fault(place.clone(), FaultKind::Missing { from, to });
             return false;
         }
-        let is_linked = record.prev.is_none_or(|prev| prev == before.link);
-        if !is_linked {
+        let follows = is_linked(record, before.link);
+        if !follows {
             self.fault(place.clone(), FaultKind::Unlinked { seq });
         }
-        is_linked
+        follows
     }
 
     /// A record that comes late was not missing.
@@ -421,6 +449,15 @@ impl Verifier {
         if self.verdict.faults.len() < MOST_TOLD {
             self.verdict.faults.push(Fault { place, kind });
         }
+    }
+}
+
+/// Whether a record says that it stands behind that hash. One that is hashed has to say
+/// behind which.
+fn is_linked(record: &Stored, before: Hash) -> bool {
+    match record.prev {
+        Some(prev) => prev == before,
+        None => record.hash.is_none(),
     }
 }
 

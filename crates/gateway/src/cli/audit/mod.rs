@@ -51,11 +51,20 @@ struct Log {
 impl Log {
     /// Its files, in their order.
     fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        Ok(self.found()?.files)
+    }
+
+    /// Its files, and what its configuration says of it.
+    fn found(&self) -> anyhow::Result<Found> {
         if let Some(path) = &self.config {
             let settings = Settings::load(path)?;
             let folder = settings.audit_dir();
             let folder = folder.context("this configuration has no [audit]: it writes no log")?;
-            return in_folder(&folder);
+            let audit = settings.config().audit.as_ref();
+            return Ok(Found {
+                files: in_folder(&folder)?,
+                is_chained: audit.is_none_or(|audit| audit.chain),
+            });
         }
         let mut files = Vec::new();
         for path in &self.paths {
@@ -65,8 +74,19 @@ impl Log {
                 files.push(path.clone());
             }
         }
-        Ok(files)
+        Ok(Found {
+            files,
+            is_chained: true,
+        })
     }
+}
+
+/// A log that is there.
+struct Found {
+    files: Vec<PathBuf>,
+    /// Whether its records are to carry hashes; they are where no configuration says
+    /// otherwise.
+    is_chained: bool,
 }
 
 fn in_folder(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

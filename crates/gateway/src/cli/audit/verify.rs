@@ -18,6 +18,10 @@ pub(super) struct VerifyArgs {
     /// number and hash: a chain alone does not show that its end was cut off.
     #[arg(long, value_name = "SEQ:HASH")]
     checkpoint: Option<Checkpoint>,
+    /// Records may carry no hashes, as those of a gateway with `chain = false` do; of these
+    /// only the numbers can be checked.
+    #[arg(long)]
+    unchained: bool,
     /// Prints one JSON object.
     #[arg(long)]
     json: bool,
@@ -49,7 +53,11 @@ fn judge(args: &VerifyArgs) -> anyhow::Result<Verdict> {
         Some(checkpoint) => Verifier::with_checkpoint(checkpoint),
         None => Verifier::new(),
     };
-    for path in args.log.files()? {
+    let log = args.log.found()?;
+    if args.unchained || !log.is_chained {
+        verifier = verifier.allowing_unchained();
+    }
+    for path in log.files {
         let name = path.display().to_string();
         let read = verifier.read(&name, open(&path)?);
         read.with_context(|| format!("cannot read {name}"))?;
@@ -96,13 +104,19 @@ fn write_words(verdict: &Verdict, out: &mut impl Write) -> io::Result<()> {
     if let Some(last) = verdict.last {
         writeln!(out, "ends with record {}, hash {}", last.seq, last.hash)?;
     }
-    let word = if verdict.is_sound() {
-        "sound"
-    } else {
-        "NOT SOUND"
-    };
-    let (records, files) = (verdict.records, verdict.files);
+    let (records, files, word) = (verdict.records, verdict.files, word(verdict));
     writeln!(out, "{records} records in {files} files: {word}")
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match (verdict.is_sound(), verdict.unchained) {
+        (false, _) => "NOT SOUND",
+        (true, 0) => "sound",
+        (true, unchained) if unchained < verdict.records => {
+            "sound, but for what records without a hash say, which cannot be told"
+        }
+        (true, _) => "all there; what they say cannot be told to be what was written",
+    }
 }
 
 fn as_json(verdict: &Verdict) -> Value {
@@ -115,6 +129,7 @@ fn as_json(verdict: &Verdict) -> Value {
     };
     json!({
         "sound": verdict.is_sound(),
+        "verdict": word(verdict),
         "files": verdict.files,
         "records": verdict.records,
         "unchained": verdict.unchained,

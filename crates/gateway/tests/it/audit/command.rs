@@ -135,3 +135,49 @@ async fn query_answers_as_a_table_or_as_json() {
     assert_eq!(code, Some(1));
     assert!(error.contains("`yesterday` is no time"), "{error}");
 }
+
+/// A log whose hashes were taken off looks like one that never had any.
+#[tokio::test]
+async fn verify_calls_a_log_without_hashes_sound_only_where_it_may_be_one() {
+    let example = std::fs::read_to_string(EXAMPLE).unwrap();
+    let stripped = example.lines().map(|line| {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let members = record.as_object_mut().unwrap();
+        members.shift_remove("prev");
+        members.shift_remove("hash");
+        format!("{record}\n")
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("state/audit/audit-000000000000.jsonl");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, stripped.collect::<String>()).unwrap();
+    let (code, said, _) = audit(&["verify", text_of(&log)]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("from record 0 on there are no hashes"),
+        "{said}"
+    );
+    assert!(said.ends_with("NOT SOUND\n"), "{said}");
+    let (code, said, _) = audit(&["verify", text_of(&log), "--unchained"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("10 records carry no hash") && !said.contains("sound"),
+        "{said}"
+    );
+    for (chain, expected) in [("true", 1), ("false", 0)] {
+        let text = format!(
+            "[server]\nstate_dir = \"state\"\n[audit]\nchain = {chain}\n\
+             [providers.a]\ndialect = \"simulated\"\n[agent_roles.planner]\nprimary = \"a/m\"\n\
+             fallbacks = []\np95_threshold_ms = 5000\np99_threshold_ms = 8000\n\
+             evaluation_window_seconds = 15\n"
+        );
+        std::fs::write(folder.path().join("evenkeel.toml"), text).unwrap();
+        let config = ["verify", "--json", "--config", text_of(folder.path())];
+        let (code, said, error) = audit(&config).await;
+        assert_eq!(code, Some(expected), "{said}{error}");
+        let verdict: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(verdict["sound"], expected == 0, "{said}");
+        assert_ne!(verdict["verdict"], "sound", "{said}");
+        assert_eq!(verdict["unchained"], 10);
+    }
+}

@@ -33,6 +33,19 @@ pub enum AuditError {
         /// The file.
         path: PathBuf,
     },
+    /// The log ends with what a later version wrote: where it stands cannot be told, and
+    /// whatever were added would be a second end of it.
+    #[error(
+        "audit log: {}:{line} was written by a later version of evenkeel, and nothing is added \
+         to it; run that version, or move the log away to begin another",
+        path.display()
+    )]
+    LaterVersion {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+    },
     /// The writer's thread cannot be started.
     #[error("audit log: cannot start its thread: {source}")]
     Thread {
@@ -60,6 +73,7 @@ impl AuditError {
         match self {
             Self::InUse { .. } => FailureKind::InUse,
             Self::Gone { .. } => FailureKind::Gone,
+            Self::LaterVersion { .. } => FailureKind::LaterVersion,
             Self::Io { source, .. } | Self::Thread { source } => FailureKind::of(source),
         }
     }

@@ -104,8 +104,8 @@ impl FileSink {
     ///
     /// # Errors
     /// [`AuditError::InUse`] where another process has it. Where it cannot be written,
-    /// with [`OnFailure::Closed`], what the system says; with [`OnFailure::Open`] it is
-    /// told to the log, and tried again while calls go on.
+    /// with [`OnFailure::Closed`], what the system says, or [`AuditError::LaterVersion`];
+    /// with [`OnFailure::Open`] it is told to the log, and tried again while calls go on.
     pub fn open(config: &FileSinkConfig) -> Result<Self, AuditError> {
         Self::with(config, WAITING, Arc::new(SystemClock))
     }
@@ -124,8 +124,16 @@ impl FileSink {
         let mut pages = Pages::new(config);
         let queue = Arc::new(Queue::new(waiting));
         let (chain, opened) = match pages.open() {
-            Ok(Some(tail)) => (chain.after(tail.seq, tail.hash), Ok(())),
-            Ok(None) => (chain, Ok(())),
+            Ok((tail, odd)) => {
+                if let Some(odd) = odd {
+                    odd.tell();
+                }
+                let chain = match tail {
+                    Some(tail) => chain.after(tail.seq, tail.hash),
+                    None => chain,
+                };
+                (chain, Ok(()))
+            }
             Err(error @ AuditError::InUse { .. }) => return Err(error),
             Err(error) if is_closed_on_failure => return Err(error),
             Err(error) => (chain, Err(error)),

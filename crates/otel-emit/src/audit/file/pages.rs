@@ -3,7 +3,7 @@
 use super::FileSinkConfig;
 use super::error::AuditError;
 use super::folder::{self, audit_files, file_of};
-use super::tail::{self, Tail};
+use super::tail::{self, Odd, Tail};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write as _;
 use std::num::NonZeroU32;
@@ -50,15 +50,16 @@ impl Pages {
         }
     }
 
-    /// Takes the folder, made where it is missing, and finds the end of its log.
-    pub(super) fn open(&mut self) -> Result<Option<Tail>, AuditError> {
+    /// Takes the folder, made where it is missing, and finds the end of its log, and what is
+    /// odd about it.
+    pub(super) fn open(&mut self) -> Result<(Option<Tail>, Option<Odd>), AuditError> {
         self.page = None;
         // One that was held may be that of a folder which is no more.
         self.lock = None;
         folder::make(&self.folder)?;
         self.lock = Some(folder::lock(&self.folder)?);
-        let (newest, tail) = tail::find(&self.folder)?;
-        if let Some(newest) = newest {
+        let found = tail::find(&self.folder)?;
+        if let Some(newest) = found.newest {
             let page = Page::open(newest.path, false)?;
             self.page = Some(Page {
                 began: newest.began,
@@ -66,7 +67,7 @@ impl Pages {
                 ..page
             });
         }
-        Ok(tail)
+        Ok((found.tail, found.odd))
     }
 
     /// Forgets the files that are open, after a failure: what they hold is to be looked

@@ -4,9 +4,9 @@ use super::error::AuditError;
 use super::folder::audit_files;
 use crate::audit::hash::Hash;
 use crate::audit::lines::Lines;
-use crate::audit::stored::Stored;
+use crate::audit::stored::{Stored, Unreadable};
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead as _, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -30,20 +30,65 @@ pub(super) struct Newest {
     pub(super) is_torn: bool,
 }
 
+/// Something at the end of a log that nobody who writes it leaves there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Odd {
+    path: PathBuf,
+    line: u64,
+    what: &'static str,
+}
+
+impl Odd {
+    /// Tells of it: the log is gone on with behind it, and verifying it will tell of it too.
+    pub(super) fn tell(&self) {
+        tracing::warn!(
+            event = "audit_end_damaged",
+            file = %self.path.display(),
+            line = self.line,
+            what = self.what,
+            "the audit log does not end as it was written; it goes on after its last record"
+        );
+    }
+}
+
+/// Where a log was found to stand.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) newest: Option<Newest>,
+    /// None where there is no record.
+    pub(super) tail: Option<Tail>,
+    pub(super) odd: Option<Odd>,
+}
+
 /// Looks for the end of the log in `folder`.
-pub(super) fn find(folder: &Path) -> Result<(Option<Newest>, Option<Tail>), AuditError> {
+///
+/// # Errors
+/// What the system says, and [`AuditError::LaterVersion`]: nobody knows how to go on there.
+pub(super) fn find(folder: &Path) -> Result<Found, AuditError> {
     let files = audit_files(folder).map_err(AuditError::io("read", folder))?;
     let Some(path) = files.last() else {
-        return Ok((None, None));
+        return Ok(Found::default());
     };
-    let newest = newest(path).map_err(AuditError::io("read", path))?;
+    let mut found = Found {
+        newest: Some(newest(path).map_err(AuditError::io("read", path))?),
+        ..Found::default()
+    };
     for path in files.iter().rev() {
-        let tail = last_record(path).map_err(AuditError::io("read", path))?;
-        if tail.is_some() {
-            return Ok((Some(newest), tail));
+        let end = End::of(path).map_err(AuditError::io("read", path))?;
+        let path = path.clone();
+        match end.odd {
+            Some((line, Oddity::Later)) => return Err(AuditError::LaterVersion { path, line }),
+            Some((line, Oddity::Damage(what))) => {
+                found.odd.get_or_insert(Odd { path, line, what });
+            }
+            None => {}
+        }
+        if end.last.is_some() {
+            found.tail = end.last;
+            break;
         }
     }
-    Ok((Some(newest), None))
+    Ok(found)
 }
 
 fn newest(path: &Path) -> std::io::Result<Newest> {
@@ -55,7 +100,7 @@ fn newest(path: &Path) -> std::io::Result<Newest> {
         file.read_exact(&mut last)?;
     }
     file.seek(SeekFrom::Start(0))?;
-    let first = records(file.take(length), false)?;
+    let first = first_record(file.take(length))?;
     Ok(Newest {
         path: path.to_owned(),
         began: first.and_then(|record| SystemTime::try_from(record.time()?).ok()),
@@ -63,35 +108,93 @@ fn newest(path: &Path) -> std::io::Result<Newest> {
     })
 }
 
-/// The last record of a file; none where it has none.
-fn last_record(path: &Path) -> std::io::Result<Option<Tail>> {
-    let mut file = File::open(path)?;
-    let length = file.seek(SeekFrom::End(0))?;
-    // A line that the window cuts is no record, and what it would be stands before.
-    for from in [length.saturating_sub(END), 0] {
+/// What a line is that stands where a record should.
+#[derive(Debug, Clone, Copy)]
+enum Oddity {
+    /// A record of a later version.
+    Later,
+    /// Something that nobody wrote.
+    Damage(&'static str),
+}
+
+/// What a file ends with.
+#[derive(Debug, Default)]
+struct End {
+    /// Its last record.
+    last: Option<Tail>,
+    /// What is odd about it or stands behind it, and in which line.
+    odd: Option<(u64, Oddity)>,
+}
+
+impl End {
+    fn of(path: &Path) -> std::io::Result<Self> {
+        let mut file = File::open(path)?;
+        let length = file.seek(SeekFrom::End(0))?;
+        let from = length.saturating_sub(END);
         file.seek(SeekFrom::Start(from))?;
-        let last = records((&file).take(length), true)?;
-        if let Some(last) = last {
-            return Ok(Some(Tail {
-                seq: last.seq,
-                hash: last.link(),
-            }));
+        let mut end = Self::default();
+        end.read((&file).take(length), from > 0)?;
+        if end.last.is_none() && from > 0 {
+            file.seek(SeekFrom::Start(0))?;
+            end = Self::default();
+            end.read((&file).take(length), false)?;
+        } else if let Some((line, _)) = &mut end.odd {
+            file.seek(SeekFrom::Start(0))?;
+            *line += newlines((&file).take(from))?;
+        }
+        Ok(end)
+    }
+
+    /// A line that is the beginning of a record, because its writer was killed, is not odd;
+    /// nor is one whose own beginning is cut off.
+    fn read(&mut self, from: impl Read, is_cut: bool) -> std::io::Result<()> {
+        let mut lines = Lines::new(BufReader::new(from));
+        while let Some(line) = lines.next()? {
+            if is_cut && line.number == 1 {
+                continue;
+            }
+            match Stored::read(line.text) {
+                Ok(record) => {
+                    let changed = Oddity::Damage("its hash is not that of what it says");
+                    self.odd = (!record.is_sound()).then_some((line.number, changed));
+                    self.last = Some(Tail {
+                        seq: record.seq,
+                        hash: record.link(),
+                    });
+                }
+                Err(Unreadable::Later) => self.odd = Some((line.number, Oddity::Later)),
+                Err(Unreadable::Torn) if line.is_whole => {}
+                Err(Unreadable::Torn | Unreadable::Garbled) => {
+                    let garbled = Oddity::Damage("the line is no record");
+                    self.odd.get_or_insert((line.number, garbled));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn newlines(from: impl Read) -> std::io::Result<u64> {
+    let mut from = BufReader::new(from);
+    let mut count = 0;
+    loop {
+        let piece = from.fill_buf()?;
+        if piece.is_empty() {
+            return Ok(count);
+        }
+        count += memchr::memchr_iter(b'\n', piece).count() as u64;
+        let length = piece.len();
+        from.consume(length);
+    }
+}
+
+/// The first record of what follows.
+fn first_record(from: impl Read) -> std::io::Result<Option<Stored>> {
+    let mut lines = Lines::new(BufReader::new(from));
+    while let Some(line) = lines.next()? {
+        if let Ok(record) = Stored::read(line.text) {
+            return Ok(Some(record));
         }
     }
     Ok(None)
-}
-
-/// The first record of what follows, or the last.
-fn records(from: impl Read, last: bool) -> std::io::Result<Option<Stored>> {
-    let mut lines = Lines::new(BufReader::new(from));
-    let mut found = None;
-    while let Some(line) = lines.next()? {
-        if let Ok(record) = Stored::read(line.text) {
-            found = Some(record);
-            if !last {
-                break;
-            }
-        }
-    }
-    Ok(found)
 }

@@ -175,7 +175,10 @@ impl Writer {
     /// Writes what was taken, and syncs where that is due.
     fn write(&mut self) -> Result<(), AuditError> {
         if self.is_lost {
-            let tail = self.pages.open()?;
+            let (tail, odd) = self.pages.open()?;
+            if let Some(odd) = odd.filter(|_| !self.is_found) {
+                odd.tell();
+            }
             self.find(tail);
             self.is_lost = false;
         }

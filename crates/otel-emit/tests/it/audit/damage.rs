@@ -1,8 +1,9 @@
 //! Whatever is done to a log behind its back is found, and said of what it is.
 
-use super::{config, faults, record, texts, verify, write};
-use evenkeel_otel_emit::audit::{AuditFilter, Chain, Start, query};
+use super::{config, faults, record, texts, verify, verify_by, write};
+use evenkeel_otel_emit::audit::{AuditFilter, Chain, FaultKind, Hash, Start, Verifier, query};
 use proptest::prelude::*;
+use serde_json::{Map, Value};
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
@@ -102,16 +103,50 @@ fn hashes_that_were_taken_off_are_missed() {
     let loose: Vec<u8> = (0..4)
         .flat_map(|n| unchained.seal(record(n)).unwrap().line)
         .collect();
-    let verdict = verify(&[&loose]);
+    assert_eq!(
+        faults(&[&loose]),
+        ["file0:1: unchained"],
+        "once, and not sound"
+    );
+    let allowing = || Verifier::new().allowing_unchained();
+    let verdict = verify_by(allowing(), &[&loose]);
     assert!(verdict.is_sound(), "a log that never had any is one");
     assert_eq!(verdict.unchained, 4);
     let lines: Vec<&[u8]> = loose.split_inclusive(|b| *b == b'\n').collect();
+    let verdict = verify_by(allowing(), &[[lines[0], lines[2]].concat()]);
     assert_eq!(
-        faults(&[[lines[0], lines[2]].concat()]),
-        ["file0:2: missing"]
+        verdict.faults[0].kind,
+        FaultKind::Missing { from: 1, to: 1 }
     );
     let stripped = [log()[0].as_bytes(), &unchained_from(4)].concat();
     assert_eq!(faults(&[stripped])[0], "file0:5: unchained");
+}
+
+/// A record's own hash is right, and what it stands behind it does not say.
+#[test]
+fn a_record_with_a_hash_has_that_of_the_record_before_it_too() {
+    let lines: Vec<&str> = log()[0].split_inclusive('\n').collect();
+    let unlinked = |line: &str| {
+        let mut members: Map<String, Value> = serde_json::from_str(line).unwrap();
+        members.shift_remove("prev");
+        members.shift_remove("hash");
+        let hash = Hash::of(&serde_json_canonicalizer::to_vec(&members).unwrap());
+        members.insert("hash".to_owned(), hash.to_string().into());
+        format!("{}\n", Value::Object(members))
+    };
+    let (first, second, later) = (unlinked(lines[0]), unlinked(lines[1]), unlinked(lines[3]));
+    assert_eq!(faults(&[&first]), ["file0:1: unlinked"]);
+    assert_eq!(
+        faults(&[[lines[0], &second].concat()]),
+        ["file0:2: unlinked"]
+    );
+    assert_eq!(faults(&[&later]), ["file0:1: unlinked"]);
+}
+
+#[test]
+fn what_a_later_version_wrote_is_called_that() {
+    let later = with_lines(|lines| lines.insert(12, "{\"v\":2,\"seq\":12,\"new\":true}\n"));
+    assert_eq!(faults(&later), ["file3:1: later_version"]);
 }
 
 fn unchained_from(first: u64) -> Vec<u8> {
@@ -129,9 +164,11 @@ fn a_chain_may_begin_within_a_log() {
     config.is_chained = true;
     write(&config, 3..5);
     let mut text = texts(folder.path()).concat();
-    assert_eq!(faults(&[&text]), [""; 0]);
+    let allowing = || Verifier::new().allowing_unchained();
+    assert!(verify_by(allowing(), &[&text]).is_sound());
     text = text.replace("\"r2\"", "\"r9\"");
-    assert_eq!(faults(&[&text]), ["file0:4: unlinked"]);
+    let verdict = verify_by(allowing(), &[&text]);
+    assert_eq!(verdict.faults[0].kind, FaultKind::Unlinked { seq: 3 });
 }
 
 #[test]

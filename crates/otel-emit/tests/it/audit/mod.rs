@@ -4,6 +4,7 @@ mod agreement;
 mod causes;
 mod content;
 mod damage;
+mod ends;
 mod example;
 mod failing;
 mod files;
@@ -87,7 +88,10 @@ pub(crate) fn lines(folder: &Path) -> Vec<Value> {
 }
 
 pub(crate) fn verify<T: AsRef<[u8]>>(files: &[T]) -> Verdict {
-    let mut verifier = Verifier::new();
+    verify_by(Verifier::new(), files)
+}
+
+pub(crate) fn verify_by<T: AsRef<[u8]>>(mut verifier: Verifier, files: &[T]) -> Verdict {
     for (n, file) in files.iter().enumerate() {
         let from = BufReader::with_capacity(64, file.as_ref());
         verifier.read(&format!("file{n}"), from).unwrap();
