@@ -267,13 +267,22 @@ fn read_since(text: &str) -> Option<u64> {
     read_number(text).filter(|since| *since <= LATEST)
 }
 
-/// A share with two digits behind the point, `0.00` to `1.00`.
+/// Longest share, bytes: what doubles need to be told apart.
+const LONGEST_SHARE: usize = 17;
+
+/// A share as people write it: 0 to 1, with a fraction or without, no sign, no exponent. We
+/// write two digits behind the point; others write what they like.
 fn read_share(text: &str) -> Option<f64> {
-    let fits = match text.as_bytes() {
-        [b'0', b'.', tenths, hundredths] => tenths.is_ascii_digit() && hundredths.is_ascii_digit(),
-        other => other == b"1.00",
+    let is_number = match text.split_once('.') {
+        None => matches!(text, "0" | "1"),
+        Some((whole, fraction)) => {
+            matches!(whole, "0" | "1")
+                && !fraction.is_empty()
+                && fraction.bytes().all(|b| b.is_ascii_digit())
+        }
     };
-    fits.then(|| text.parse().ok()).flatten()
+    let share = (is_number && text.len() <= LONGEST_SHARE).then(|| text.parse().ok());
+    share.flatten().filter(|share| *share <= 1.0)
 }
 
 /// Rounded down, so that what is degraded never reads as if it were not.

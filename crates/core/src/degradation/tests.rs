@@ -109,8 +109,29 @@ fn values_outside_the_grammar_are_dropped_and_not_bent() {
         ),
         (
             "min_capability",
-            &["0.00", "0.85", "1.00"],
-            &["1", "1.01", "0.5", ".85", "0.855", "NaN", "-0.10", "1.000"],
+            &[
+                "0.00",
+                "0.85",
+                "1.00",
+                "0",
+                "1",
+                "0.9",
+                "0.855",
+                "1.000",
+                "0.123456789012345",
+            ],
+            &[
+                "1.01",
+                ".85",
+                "1.",
+                "00.5",
+                "2",
+                "NaN",
+                "-0.10",
+                "+0.1",
+                "9e-1",
+                "0.1234567890123456",
+            ],
         ),
         (
             "since",
@@ -159,6 +180,11 @@ fn what_a_degraded_context_leaves_out_is_taken_for_the_worst() {
     assert!(
         (of("evenkeel.depth=1,evenkeel.quality=0.90").min_capability_score() - 0.9).abs() < 1e-9
     );
+    // As a peer may write it that is not ours.
+    for (written, quality) in [("0.9", 0.9), ("1", 1.0)] {
+        let context = of(&format!("evenkeel.depth=1,evenkeel.quality={written}"));
+        assert!((context.min_capability_score() - quality).abs() < 1e-9);
+    }
     assert_eq!(of("evenkeel.agents=a").depth(), 1);
     assert!(of("evenkeel.degraded=0,evenkeel.depth=1").is_degraded());
     // And what is not degraded has lost nothing.
