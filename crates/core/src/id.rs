@@ -18,17 +18,21 @@ pub struct ModelId {
 
 /// A model name that is not `provider/model`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a model: expected `provider/model`, both parts non-empty")]
+#[error(
+    "`{}` is not a model: expected `provider/model`, both parts non-empty",
+    _0.escape_debug()
+)]
 pub struct InvalidModelId(pub String);
 
 impl ModelId {
     /// Reads `provider/model`.
     ///
     /// # Errors
-    /// [`InvalidModelId`] when there is no slash or a part is empty.
+    /// [`InvalidModelId`] when there is no slash, a part is empty, or there is a control
+    /// character: names come from clients and stand in log lines.
     pub fn new(text: &str) -> Result<Self, InvalidModelId> {
         match text.find('/') {
-            Some(slash) if slash > 0 && slash + 1 < text.len() => Ok(Self {
+            Some(slash) if is_name(&text[..slash]) && is_name(&text[slash + 1..]) => Ok(Self {
                 text: Arc::from(text),
                 slash,
             }),
@@ -50,6 +54,10 @@ impl ModelId {
     pub fn model(&self) -> &str {
         &self.text[self.slash + 1..]
     }
+}
+
+fn is_name(part: &str) -> bool {
+    !part.is_empty() && !part.chars().any(char::is_control)
 }
 
 impl FromStr for ModelId {
@@ -112,6 +120,14 @@ mod tests {
     fn a_model_name_without_both_parts_is_refused() {
         for bad in ["", "gpt", "/gpt", "openai/"] {
             assert!(ModelId::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_model_name_that_would_break_a_line_is_refused_and_told_without_breaking_one() {
+        for bad in ["a/b\nc", "a/\u{1b}[2J", "a\r/b", "a/\u{9b}"] {
+            let told = ModelId::new(bad).unwrap_err().to_string();
+            assert!(!told.chars().any(char::is_control), "{told:?}");
         }
     }
 

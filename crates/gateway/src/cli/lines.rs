@@ -1,15 +1,20 @@
 //! Log lines on stderr that never make a request wait.
 
 use clap::ValueEnum;
+use evenkeel_otel_emit::Plain;
 use evenkeel_otel_emit::metrics::{Losses, Signal};
+use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::Level;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -122,7 +127,7 @@ pub(crate) fn start(filter: &str, format: Format) -> anyhow::Result<Flush> {
             .with_current_span(false)
             .boxed()
     } else {
-        lines.with_ansi(terminal).boxed()
+        lines.with_ansi(terminal).fmt_fields(fields()).boxed()
     };
     // Libraries below may print headers, and with them keys: only their
     // warnings are let through, whatever the filter says. The exporters' tell of every
@@ -136,6 +141,23 @@ pub(crate) fn start(filter: &str, format: Format) -> anyhow::Result<Flush> {
         .with(lines.with_filter(ours))
         .try_init()?;
     Ok(flush)
+}
+
+/// Fields as text: `name=value`, the message as it is, and all of it in one line.
+fn fields() -> impl for<'a> FormatFields<'a> {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
+        if field.name() != "message" {
+            let name = field.name();
+            if writer.has_ansi_escapes() {
+                // Slanted, and the sign behind it dim.
+                write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?;
+            } else {
+                write!(writer, "{name}=")?;
+            }
+        }
+        write!(Plain(writer), "{value:?}")
+    };
+    debug_fn(field).delimited(" ")
 }
 
 /// Writes lines until the program ends.
@@ -246,6 +268,33 @@ mod tests {
             })
             .collect();
         assert_eq!(kept, ["line 0\n", "line 1\n"]);
+    }
+
+    #[test]
+    fn a_line_of_text_is_one_line_whatever_clients_call_things() {
+        let (queue, lines) = sync_channel(8);
+        let writer = Lines {
+            queue,
+            dropped: Arc::default(),
+        };
+        let text = tracing_subscriber::fmt::layer()
+            .with_writer(writer)
+            .with_ansi(false)
+            .fmt_fields(fields());
+        let subscriber = tracing_subscriber::registry().with(text);
+        let _another = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        tracing::subscriber::with_default(subscriber, || {
+            let role = "a\nERROR forged \u{1b}[2J";
+            tracing::warn!(event = "told", agent.role = %role, "of {role}");
+        });
+        let Ok(Message::Line(line)) = lines.try_recv() else {
+            panic!("a line");
+        };
+        let line = String::from_utf8(line).unwrap();
+        let line = line.strip_suffix('\n').unwrap();
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+        let told = "of a\\nERROR forged \\u{1b}[2J event=\"told\" agent.role=a\\nERROR forged";
+        assert!(line.contains(told), "{line}");
     }
 
     /// Takes a line, then none, then lines again.

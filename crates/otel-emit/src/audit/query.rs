@@ -4,10 +4,11 @@ use super::id::{AuditId, Text64};
 use super::kind::RecordKind;
 use super::lines::Lines;
 use super::stored::Stored;
+use crate::plain::Plain;
 use jiff::Timestamp;
 use memchr::memmem::Finder;
 use serde_json::Value;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, BufRead};
 
 /// Which records are wanted; what is none asks for nothing.
@@ -129,12 +130,14 @@ pub fn query<E: From<io::Error>>(
     Ok(unreadable)
 }
 
-/// A record in a table: when, what, which request and role, who, and why.
+/// A record in a table: when, what, which request and role, who, and why. Control
+/// characters in it are escaped: it is one line.
 #[derive(Debug)]
 pub struct Row<'a>(pub &'a Stored);
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = Plain(f);
         let text = |key| self.0.text(key).unwrap_or("-");
         write!(
             f,
@@ -144,7 +147,7 @@ impl fmt::Display for Row<'_> {
             text("request_id"),
             text("role"),
         )?;
-        self.what(f)
+        self.what(&mut f)
     }
 }
 
@@ -157,7 +160,7 @@ impl Row<'_> {
         )
     }
 
-    fn what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn what(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let record = self.0;
         let model = |key| record.text_in("model", key).unwrap_or("-");
         let reason = record.text("reason");
@@ -228,7 +231,7 @@ impl Row<'_> {
         }
     }
 
-    fn answer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn answer(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let record = self.0;
         let text = |key| record.text(key).unwrap_or("-");
         match record.text_in("model", "answered") {

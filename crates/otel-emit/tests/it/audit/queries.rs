@@ -107,3 +107,18 @@ fn a_row_says_what_happened() {
     .unwrap();
     insta::assert_snapshot!(table.join("\n"));
 }
+
+#[test]
+fn a_row_is_one_line_whatever_a_client_called_its_request() {
+    let mut record = super::record(1);
+    record.request_id = Some(evenkeel_otel_emit::audit::Text64::new("a\u{1b}[2J\nb"));
+    let mut chain = evenkeel_otel_emit::audit::Chain::new("gw", true);
+    let line = chain.seal(record).unwrap().line;
+    let mut rows = Vec::new();
+    query(&line[..], &AuditFilter::default(), |_, record| {
+        rows.push(Row(record).to_string());
+        Ok::<_, io::Error>(())
+    })
+    .unwrap();
+    assert!(!rows[0].chars().any(char::is_control), "{rows:?}");
+}
