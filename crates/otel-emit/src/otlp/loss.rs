@@ -1,7 +1,7 @@
 //! Bounds on what waits to be sent, and a count of what is lost.
 
 use super::load::{Bounds, Load};
-use super::refusal::Refused;
+use super::refusal::{Heard, Last};
 use crate::metrics::{Losses, Signal};
 use opentelemetry::{Context, InstrumentationScope};
 use opentelemetry_sdk::Resource;
@@ -63,17 +63,22 @@ impl Waiting {
     }
 
     /// A batch has been taken out to be sent, and was or was not; of one that was, the
-    /// collector may have `refused` some items.
-    fn sent(&self, batch: Load, refused: u64, result: &OTelSdkResult) {
+    /// collector may have refused some items, as was `heard`.
+    fn sent(&self, batch: Load, heard: &Heard, result: &OTelSdkResult) {
         self.items.fetch_sub(batch.items, Ordering::Relaxed);
         self.bytes.fetch_sub(batch.bytes, Ordering::Relaxed);
-        let refused = usize::try_from(refused).unwrap_or(usize::MAX);
+        let refused = usize::try_from(heard.refused).unwrap_or(usize::MAX);
+        let why = heard.why.as_deref();
         match result {
-            Err(error) => self.lose(batch.items, batch.events, &error.to_string()),
+            Err(error) => {
+                let said = || error.to_string();
+                let why = why.map_or_else(said, str::to_owned);
+                self.lose(batch.items, batch.events, &why);
+            }
             Ok(()) if refused == 0 => self.recovered(),
             // It does not say which: of a part of the spans nobody knows the events.
-            Ok(()) if refused < batch.items => self.lose(refused, 0, REFUSED),
-            Ok(()) => self.lose(batch.items, batch.events, REFUSED),
+            Ok(()) if refused < batch.items => self.lose(refused, 0, why.unwrap_or(REFUSED)),
+            Ok(()) => self.lose(batch.items, batch.events, why.unwrap_or(REFUSED)),
         }
     }
 
@@ -181,14 +186,14 @@ impl<P: LogProcessor> LogProcessor for Bounded<P> {
 pub(super) struct Counting<E> {
     pub(super) inner: E,
     pub(super) waiting: Arc<Waiting>,
-    pub(super) refused: Refused,
+    pub(super) last: Last,
 }
 
 impl<E: SpanExporter> SpanExporter for Counting<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let load = batch.iter().map(Load::of_span).sum();
         let result = self.inner.export(batch).await;
-        self.waiting.sent(load, self.refused.take(), &result);
+        self.waiting.sent(load, &self.last.take(), &result);
         result
     }
 
@@ -212,7 +217,7 @@ impl<E: LogExporter> LogExporter for Counting<E> {
             .map(|(record, _)| Load::of_record(record))
             .sum();
         let result = self.inner.export(batch).await;
-        self.waiting.sent(load, self.refused.take(), &result);
+        self.waiting.sent(load, &self.last.take(), &result);
         result
     }
 
@@ -289,6 +294,10 @@ mod tests {
         }
     }
 
+    fn heard(refused: u64) -> Heard {
+        Heard { refused, why: None }
+    }
+
     fn failed() -> OTelSdkResult {
         Err(OTelSdkError::InternalFailure("413".to_owned()))
     }
@@ -301,16 +310,16 @@ mod tests {
             for _ in 0..5 {
                 waiting.admit(spans(1));
             }
-            waiting.sent(spans(2), 0, &failed());
+            waiting.sent(spans(2), &heard(0), &failed());
             waiting.admit(spans(1));
-            waiting.sent(spans(1), 0, &failed());
+            waiting.sent(spans(1), &heard(0), &failed());
             assert_eq!(*told.0.lock().unwrap(), ["telemetry_lost"]);
             waiting.admit(spans(1));
-            waiting.sent(spans(1), 0, &Ok(()));
+            waiting.sent(spans(1), &heard(0), &Ok(()));
             waiting.admit(spans(1));
-            waiting.sent(spans(1), 0, &Ok(()));
+            waiting.sent(spans(1), &heard(0), &Ok(()));
             waiting.admit(spans(1));
-            waiting.sent(spans(1), 0, &failed());
+            waiting.sent(spans(1), &heard(0), &failed());
         });
         let course = ["telemetry_lost", "telemetry_recovered", "telemetry_lost"];
         assert_eq!(*told.0.lock().unwrap(), course);
@@ -322,7 +331,7 @@ mod tests {
         let waiting = waiting(1);
         assert!(waiting.admit(spans(1)));
         assert!(!waiting.admit(spans(1)));
-        waiting.sent(spans(1), 0, &Ok(()));
+        waiting.sent(spans(1), &heard(0), &Ok(()));
         assert!(waiting.admit(spans(1)));
     }
 
@@ -336,7 +345,7 @@ mod tests {
         assert!(waiting.admit(large) && waiting.admit(large));
         assert!(!waiting.admit(spans(1)));
         // One that had no room takes none.
-        waiting.sent(large, 0, &Ok(()));
+        waiting.sent(large, &heard(0), &Ok(()));
         assert!((0..99).all(|_| waiting.admit(spans(1))));
         assert!(!waiting.admit(spans(1)));
         assert_eq!(waiting.lost(), 2);
@@ -348,7 +357,7 @@ mod tests {
         heard_by(&told, || {
             for (refused, lost) in [(0, 0), (3, 3), (7, 8), (0, 8)] {
                 waiting.admit(spans(5));
-                waiting.sent(spans(5), refused, &Ok(()));
+                waiting.sent(spans(5), &heard(refused), &Ok(()));
                 assert_eq!(waiting.lost(), lost);
             }
         });

@@ -4,6 +4,7 @@
 //! thread of its own, whatever the collector does. What does not fit, and what the
 //! collector does not take, is counted and told of once.
 
+mod cause;
 mod client;
 mod load;
 mod loss;
@@ -17,7 +18,7 @@ pub use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 use self::client::CollectorClient;
 use self::load::Bounds;
 use self::loss::{Bounded, Counting, Waiting};
-use self::refusal::{Entire, Refused, SignalClient};
+use self::refusal::{Entire, Last, SignalClient};
 use crate::metrics::{Losses, Signal};
 use crate::semconv;
 use crate::spans::EventLog;
@@ -96,14 +97,14 @@ impl Collector {
     /// # Errors
     /// [`OtlpError::Exporter`].
     pub fn metrics(&self) -> Result<impl PushMetricExporter + use<>, OtlpError> {
-        let refused = Refused::default();
+        let last = Last::default();
         let exporter = self
-            .aimed(MetricExporter::builder().with_http(), "metrics", &refused)
+            .aimed(MetricExporter::builder().with_http(), "metrics", &last)
             .build()
             .map_err(|source| self.refused(source))?;
         Ok(Entire {
             inner: exporter,
-            refused,
+            last,
         })
     }
 
@@ -127,15 +128,15 @@ impl Collector {
     }
 
     fn tracers(&self, waiting: &Arc<Waiting>) -> Result<SdkTracerProvider, OtlpError> {
-        let refused = Refused::default();
+        let last = Last::default();
         let exporter = self
-            .aimed(SpanExporter::builder().with_http(), "traces", &refused)
+            .aimed(SpanExporter::builder().with_http(), "traces", &last)
             .build()
             .map_err(|source| self.refused(source))?;
         let counting = Counting {
             inner: exporter,
             waiting: waiting.clone(),
-            refused,
+            last,
         };
         let config = BatchConfigBuilder::default()
             .with_max_queue_size(self.settings.queue)
@@ -156,15 +157,15 @@ impl Collector {
     }
 
     fn loggers(&self, waiting: &Arc<Waiting>) -> Result<SdkLoggerProvider, OtlpError> {
-        let refused = Refused::default();
+        let last = Last::default();
         let exporter = self
-            .aimed(LogExporter::builder().with_http(), "logs", &refused)
+            .aimed(LogExporter::builder().with_http(), "logs", &last)
             .build()
             .map_err(|source| self.refused(source))?;
         let counting = Counting {
             inner: exporter,
             waiting: waiting.clone(),
-            refused,
+            last,
         };
         let config = opentelemetry_sdk::logs::BatchConfigBuilder::default()
             .with_max_queue_size(self.settings.queue)
@@ -183,16 +184,16 @@ impl Collector {
     }
 
     /// A builder of an exporter with the collector's address for a signal, and all that is
-    /// the same for every signal; its answers are noted on `refused`.
+    /// the same for every signal; its answers are noted on `last`.
     fn aimed<B: WithExportConfig + WithHttpConfig>(
         &self,
         builder: B,
         signal: &str,
-        refused: &Refused,
+        last: &Last,
     ) -> B {
         let client = SignalClient {
             client: self.client.clone(),
-            refused: refused.clone(),
+            last: last.clone(),
         };
         builder
             .with_http_client(client)

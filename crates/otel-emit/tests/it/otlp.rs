@@ -421,3 +421,46 @@ async fn while_metrics_wait_for_a_busy_collector_other_tasks_of_the_thread_go_on
     // It waits a second at least between two tries.
     assert!(longest < Duration::from_millis(800), "{longest:?}");
 }
+
+/// What a proxy or a portal answers that stands where a collector was meant to.
+const A_PAGE: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 15\r\n\r\n<html>hi</html>";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_collector_takes_nothing_whatever_its_status() {
+    let (endpoint, mut received) = receiver(Manner::Answers(A_PAGE)).await;
+    let sending = Sending::to(&endpoint, 1_000);
+    sending.call();
+    received.recv().await.unwrap();
+    let (problems, dropped) = sending.end().await;
+    assert_eq!(problems, ["1 spans were lost since the start"]);
+    assert!((dropped - 1.0).abs() < 0.5, "{dropped}");
+    assert!(pushed(&endpoint).await.contains("a web page"));
+}
+
+/// Why metrics are not taken there.
+async fn pushed(endpoint: &str) -> String {
+    let collector = Collector::new(settings(endpoint), Handle::current()).unwrap();
+    let exporter = collector.metrics().unwrap();
+    let pushed = exporter.export(&ResourceMetrics::default()).await;
+    pushed.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_a_collector_cannot_be_asked_is_told() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let refusing = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let (hanging, _kept) = receiver(Manner::Hangs).await;
+    let (private, _paths) = private_receiver().await;
+    for (endpoint, cause) in [
+        (refusing.as_str(), "connection refused"),
+        (&hanging, "no answer within 500ms"),
+        (&private, "TLS: unknown issuer"),
+        ("http://collector.invalid:4318", "unknown host"),
+    ] {
+        let told = pushed(endpoint).await;
+        assert!(told.contains(cause), "{told}");
+        assert!(!told.contains("http"), "no address: {told}");
+    }
+}
