@@ -181,13 +181,15 @@ pub enum EventKind {
         detector: &'static str,
         /// `total` or `first_token`.
         measure: &'static str,
-        /// Reported p95 of the window, where there is one.
+        /// The p95 of the window, calls in flight at their age, where there is one; at least
+        /// the limit where the verdict is that it is above it, and after a spike at least that
+        /// of the calls since it began.
         p95: Option<Duration>,
-        /// Reported p99 of the window, where there is one.
+        /// The p99 likewise.
         p99: Option<Duration>,
         /// The limit that was crossed.
         slo: Duration,
-        /// Observations the verdict rests on.
+        /// Samples that the percentiles are of.
         samples: u64,
         /// How far back the window goes.
         window: Duration,
@@ -406,8 +408,10 @@ pub enum EventKind {
     },
     /// A breaker changed its state.
     BreakerTransition {
-        /// The provider.
+        /// The configured provider's name.
         provider: Arc<str>,
+        /// Who that is by OpenTelemetry's names; see [`Server::system`].
+        system: Arc<str>,
         /// The model; none for the provider's own breaker.
         model: Option<ModelId>,
         /// The role, for the semantic count of role and model.
@@ -434,8 +438,10 @@ pub enum EventKind {
     },
     /// A model or provider is set aside for quota, credential or absence. An alert.
     HoldStarted {
-        /// The provider.
+        /// The configured provider's name.
         provider: Arc<str>,
+        /// Who that is by OpenTelemetry's names; see [`Server::system`].
+        system: Arc<str>,
         /// The model; none where the whole provider is held.
         model: Option<ModelId>,
         /// Why.

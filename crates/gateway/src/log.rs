@@ -295,7 +295,8 @@ fn health_event(kind: &EventKind, ids: &Ids) {
     let (trace_id, span_id) = ids.of_trace();
     match kind {
         EventKind::BreakerTransition {
-            provider,
+            provider: _,
+            system,
             model,
             role,
             from,
@@ -314,7 +315,7 @@ fn health_event(kind: &EventKind, ids: &Ids) {
                         call = ids.call,
                         trace_id,
                         span_id,
-                        gen_ai.provider.name = %provider,
+                        gen_ai.provider.name = %system,
                         model.primary = model,
                         agent.role = role,
                         breaker.from = from,
@@ -341,7 +342,8 @@ fn health_event(kind: &EventKind, ids: &Ids) {
             cooldown_ms = ms(*duration),
         ),
         EventKind::HoldStarted {
-            provider,
+            provider: _,
+            system,
             model,
             class,
             duration,
@@ -350,7 +352,7 @@ fn health_event(kind: &EventKind, ids: &Ids) {
             call = ids.call,
             trace_id,
             span_id,
-            gen_ai.provider.name = %provider,
+            gen_ai.provider.name = %system,
             model.primary = model.as_ref().map(display),
             error.type = class.as_str(),
             hold_ms = ms(*duration),

@@ -185,6 +185,7 @@ impl SetAside {
     pub(crate) fn event(self, model: &ModelHealth, class: Class) -> EventKind {
         let hold = |of: Option<ModelId>, duration| EventKind::HoldStarted {
             provider: model.provider.name.clone(),
+            system: model.provider.server.system.clone(),
             model: of,
             class,
             duration,

@@ -187,6 +187,7 @@ fn call(kind: &EventKind) -> Option<(&'static str, Value)> {
             model,
             class,
             duration,
+            ..
         } => (
             "hold_started",
             json!({"provider": &**provider, "model": model.as_ref().map(ModelId::as_str),

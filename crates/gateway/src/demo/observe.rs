@@ -190,6 +190,7 @@ mod tests {
                 call: None,
                 kind: EventKind::BreakerTransition {
                     provider: "a".into(),
+                    system: "openai".into(),
                     model,
                     role: None,
                     from: "closed",

@@ -165,6 +165,7 @@ fn call(kind: &EventKind) -> Option<Line> {
             model,
             class,
             duration,
+            ..
         } => Line::new(
             Weight::Turn,
             "hold",
@@ -254,6 +255,7 @@ mod tests {
         assert_eq!(event(&probed).unwrap().text, "a/x answered in 207 ms");
         let opened = EventKind::BreakerTransition {
             provider: "a".into(),
+            system: "openai".into(),
             model: None,
             role: None,
             from: "closed",

@@ -109,6 +109,7 @@ fn of_roles_and_models() -> Vec<EventKind> {
         },
         EventKind::HoldStarted {
             provider: "a".into(),
+            system: "openai".into(),
             model: Some(id("a/m")),
             class: Class::Auth,
             duration: s(60),

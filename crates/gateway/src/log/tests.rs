@@ -177,6 +177,7 @@ pub(super) fn fallback() -> EventKind {
 pub(super) fn transition() -> EventKind {
     EventKind::BreakerTransition {
         provider: "a".into(),
+        system: "openai".into(),
         model: Some(id("a/m")),
         role: None,
         from: "closed",

@@ -255,6 +255,7 @@ fn gone(model: &str) -> Event {
         call: None,
         kind: EventKind::HoldStarted {
             provider: Arc::from("sim"),
+            system: Arc::from("sim"),
             model: Some(ModelId::new(model).unwrap()),
             class: Class::ModelGone,
             duration: Duration::from_secs(3_600),

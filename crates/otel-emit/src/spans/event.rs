@@ -224,7 +224,7 @@ fn error(attributes: &mut Vec<KeyValue>, class: Option<Class>) {
 
 fn transition(kind: &EventKind) -> Option<Vec<KeyValue>> {
     let EventKind::BreakerTransition {
-        provider,
+        system,
         model: of,
         role,
         from,
@@ -237,7 +237,7 @@ fn transition(kind: &EventKind) -> Option<Vec<KeyValue>> {
     else {
         return None;
     };
-    let mut attributes = vec![text(semconv::PROVIDER_NAME, provider.clone())];
+    let mut attributes = vec![text(semconv::PROVIDER_NAME, system.clone())];
     attributes.extend(of.as_ref().map(|of| model(names::MODEL_PRIMARY, of)));
     // The count of a model's useless answers to one role is a breaker of its own.
     attributes.extend(role.as_ref().map(|role| foreign(names::AGENT_ROLE, role)));
@@ -342,4 +342,33 @@ fn drift(kind: &EventKind) -> Option<Vec<KeyValue>> {
         foreign(semconv::RESPONSE_MODEL, &reported.to_string().into()),
         foreign(names::DRIFT_EXPECTED, &expected.to_string().into()),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(kind: &EventKind, key: &str) -> Option<String> {
+        let told = of(kind)?.attributes.into_iter();
+        let mut told = told.filter(|kv| kv.key.as_str() == key);
+        told.next().map(|kv| kv.value.to_string())
+    }
+
+    #[test]
+    fn a_breaker_names_its_provider_as_attempts_do() {
+        let opened = EventKind::BreakerTransition {
+            provider: "ours".into(),
+            system: "gcp.gemini".into(),
+            model: None,
+            role: None,
+            from: "closed",
+            to: "open",
+            retry_in: None,
+            cause: "consecutive_failures",
+            failures: Some(5),
+            class: None,
+        };
+        let name = told(&opened, semconv::PROVIDER_NAME);
+        assert_eq!(name.as_deref(), Some("gcp.gemini"));
+    }
 }

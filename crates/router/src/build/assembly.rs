@@ -132,13 +132,14 @@ impl Assembly<'_> {
         let config = self.config.providers.get(name).cloned();
         let config = config.unwrap_or_else(|| ProviderConfig::new(name, Dialect::OpenAi));
         let name: Arc<str> = Arc::from(name);
+        let server = Arc::new(config.served_by());
         let wrong = |source| BuildError::Breaker {
             of: format!("provider `{name}`"),
             source,
         };
         let breaker = breaker(&config.breaker, self.seeds.u64(..), self.now)
             .map_err(wrong)?
-            .with_listener(listener(&self.around, name.clone(), None, None));
+            .with_listener(listener(&self.around, &server, None, None));
         let budget = &config.retry_budget;
         let retries = RetryBudget::new(budget.ratio, budget.reserve, budget.window, self.now)
             .map_err(wrong)?;
@@ -146,7 +147,7 @@ impl Assembly<'_> {
             name: name.clone(),
             provider,
             propagate: config.propagate,
-            server: Arc::new(config.served_by()),
+            server,
             breaker: Arc::new(breaker),
             retries: Arc::new(retries),
             hold: Hold::default(),
@@ -169,12 +170,7 @@ impl Assembly<'_> {
         };
         let breaker = breaker(&config.breaker, self.seeds.u64(..), self.now)
             .map_err(wrong)?
-            .with_listener(listener(
-                &self.around,
-                provider.name.clone(),
-                Some(id),
-                None,
-            ));
+            .with_listener(listener(&self.around, &provider.server, Some(id), None));
         let cooldown = &config.cooldown;
         let cooldown =
             Cooldown::new(cooldown.base, cooldown.growth, cooldown.cap).map_err(wrong)?;
@@ -374,7 +370,7 @@ impl Assembly<'_> {
             })?
             .with_listener(listener(
                 &self.around,
-                model.provider.name.clone(),
+                &model.provider.server,
                 Some(&model.id),
                 Some(role),
             ));

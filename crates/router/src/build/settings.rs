@@ -3,7 +3,7 @@
 use crate::on_behalf::acting;
 use crate::surroundings::Surroundings;
 use evenkeel_breaker::{Breaker, BreakerConfig, Cause, RateRule, RateWindow, Transition};
-use evenkeel_core::{Event, EventKind, ModelId};
+use evenkeel_core::{Event, EventKind, ModelId, Server};
 use evenkeel_probe::RecoveryConfig;
 use evenkeel_roster::{BreakerPolicy, Dialect, ModelConfig, ProviderConfig, RolePolicy};
 use evenkeel_schema_adapter::{Dialect as SchemaDialect, ModelSupport};
@@ -84,11 +84,12 @@ pub(super) fn breaker(
 /// Tells the observer of a breaker's transitions.
 pub(super) fn listener(
     around: &Surroundings,
-    provider: Arc<str>,
+    server: &Server,
     model: Option<&ModelId>,
     role: Option<&Arc<str>>,
 ) -> impl Fn(&Transition) + Send + Sync + 'static {
     let observer = around.observer.clone();
+    let (provider, system) = (server.provider.clone(), server.system.clone());
     let model = model.cloned();
     let role = role.cloned();
     move |t: &Transition| {
@@ -98,6 +99,7 @@ pub(super) fn listener(
             call: acting.map(|(call, _)| call),
             kind: EventKind::BreakerTransition {
                 provider: provider.clone(),
+                system: system.clone(),
                 model: model.clone(),
                 role: role.clone(),
                 from: t.from.as_str(),

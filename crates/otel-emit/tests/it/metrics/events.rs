@@ -231,6 +231,7 @@ pub(super) fn shadowed(model: &str) -> EventKind {
 pub(super) fn transition(provider: &str, model: Option<&str>) -> EventKind {
     EventKind::BreakerTransition {
         provider: provider.into(),
+        system: "gcp.gemini".into(),
         model: model.map(id),
         role: None,
         from: "closed",
