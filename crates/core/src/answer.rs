@@ -59,6 +59,24 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Most tokens of one kind that are believed of one answer: the largest windows are some
+    /// ten million.
+    pub const MOST: u64 = 1_000_000_000;
+
+    /// What is counted and paid of it: a count above [`Usage::MOST`] is no count, and taken
+    /// for that many, so that one answer's nonsense spoils no sum.
+    #[must_use]
+    pub fn believed(self) -> Self {
+        let part = |tokens: Option<u64>| tokens.map(|tokens| tokens.min(Self::MOST));
+        Self {
+            input: self.input.min(Self::MOST),
+            output: self.output.min(Self::MOST),
+            cached: part(self.cached),
+            cache_write: part(self.cache_write),
+            reasoning: part(self.reasoning),
+        }
+    }
+
     /// The tokens of both. A part that neither told stays unknown.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

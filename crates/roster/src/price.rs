@@ -9,9 +9,11 @@ impl ModelConfig {
     /// are both known: half a cost would look like a whole one.
     ///
     /// Cached and cache-writing input is billed at its own price where it has one;
-    /// more of it than there is input at all counts no further.
+    /// more of it than there is input at all counts no further, nor does what nobody
+    /// believes ([`Usage::believed`]).
     #[expect(clippy::cast_precision_loss, reason = "no call has 2^53 tokens")]
     pub fn cost_usd(&self, usage: &Usage) -> Option<f64> {
+        let usage = usage.believed();
         let (input, output) = (self.input_usd_per_mtok?, self.output_usd_per_mtok?);
         let cached = usage.cached.unwrap_or(0).min(usage.input);
         let written = usage.cache_write.unwrap_or(0).min(usage.input - cached);
@@ -50,6 +52,12 @@ mod tests {
     fn assert_usd(cost: Option<f64>, expected: f64) {
         let cost = cost.unwrap();
         assert!((cost - expected).abs() < 1e-12, "{cost}, not {expected}");
+    }
+
+    #[test]
+    fn a_count_that_is_none_costs_no_more_than_the_largest_that_is_one() {
+        let absurd = priced().cost_usd(&usage(0, u64::MAX));
+        assert_eq!(absurd, priced().cost_usd(&usage(0, Usage::MOST)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::record::{AuditAttempt, AuditLatency, AuditModel, AuditPolicy, AuditUs
 use super::time::{ExactMs, WholeMs};
 use evenkeel_core::{
     AttemptOutcome, AttemptRecord, CallId, Latency, ModelId, PolicyStamp, TicketState,
-    TraceContext, Trail,
+    TraceContext, Trail, Usage,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,14 +124,15 @@ fn attempt(record: &AttemptRecord, duration: Duration) -> Option<AuditAttempt> {
 pub(super) fn usage(trail: &Trail) -> Option<AuditUsage> {
     let mut all = AuditUsage::default();
     for record in trail.attempts() {
-        let Some(usage) = record.usage else {
+        let Some(usage) = record.usage.map(Usage::believed) else {
             continue;
         };
         if matches!(record.outcome, AttemptOutcome::Won) {
             all.input_tokens = Some(usage.input);
             all.output_tokens = Some(usage.output);
         } else {
-            *all.wasted_output_tokens.get_or_insert(0) += usage.output;
+            let wasted = all.wasted_output_tokens.get_or_insert(0);
+            *wasted = wasted.saturating_add(usage.output);
         }
     }
     (all != AuditUsage::default()).then_some(all)

@@ -269,7 +269,7 @@ impl Metrics {
             made.time_per_output_chunk.record(mean, &attributes);
         }
         let measured = usage.filter(|_| !usage_estimated);
-        if let Some(Usage { input, output, .. }) = measured {
+        if let Some(Usage { input, output, .. }) = measured.map(Usage::believed) {
             for (tokens, kind) in [(input, "input"), (output, "output")] {
                 attributes.push(KeyValue::new(semconv::TOKEN_TYPE, kind));
                 made.token_usage.record(tokens, &attributes);
@@ -448,6 +448,7 @@ fn last_tried(trail: &Trail) -> Option<&ModelId> {
 }
 
 fn add_tokens(counter: &Counter<u64>, role: &StringValue, model: &ModelLabels, usage: Usage) {
+    let usage = usage.believed();
     for (tokens, kind) in [(usage.input, "input"), (usage.output, "output")] {
         let kind = label(labels::TYPE, kind);
         counter.add(tokens, &of_model(role.clone(), model.clone(), kind));

@@ -141,13 +141,13 @@ pub(super) fn finish(span: &mut impl Span, kind: &EventKind) {
         let key = semconv::RESPONSE_TIME_TO_FIRST_CHUNK;
         attributes.push(KeyValue::new(key, first.as_secs_f64()));
     }
-    match usage {
+    match usage.map(Usage::believed) {
         // An estimate is no count of the provider's, and must not be added up with those.
         Some(usage) if *usage_estimated => {
             attributes.push(KeyValue::new(names::ESTIMATED_INPUT, int(usage.input)));
             attributes.push(KeyValue::new(names::ESTIMATED_OUTPUT, int(usage.output)));
         }
-        Some(usage) => tokens(&mut attributes, *usage),
+        Some(usage) => tokens(&mut attributes, usage),
         None => {}
     }
     let status = status.map(i64::from);

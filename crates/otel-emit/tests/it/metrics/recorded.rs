@@ -113,6 +113,26 @@ fn estimated_tokens_are_ours_alone() {
 }
 
 #[test]
+fn a_count_that_is_none_spoils_no_sum() {
+    let mut absurd = attempt("openai/gpt", "ok", None);
+    if let EventKind::AttemptEnded {
+        usage: Some(usage), ..
+    } = &mut absurd
+    {
+        usage.output = u64::MAX;
+    }
+    let page = after([absurd.clone(), absurd, attempt("openai/gpt", "ok", None)]);
+    let output = [("type", "output")];
+    let sum = 2e9 + 100.0;
+    assert_eq!(page.value("evenkeel_tokens_total", &output), Some(sum));
+    let output = [("gen_ai_token_type", "output")];
+    assert_eq!(
+        page.value("gen_ai_client_token_usage_sum", &output),
+        Some(sum)
+    );
+}
+
+#[test]
 fn a_cost_that_is_no_number_is_not_recorded() {
     let mut odd = attempt("openai/gpt", "ok", None);
     if let EventKind::AttemptEnded {
