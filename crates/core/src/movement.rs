@@ -91,7 +91,8 @@ impl HedgeResult {
     }
 }
 
-/// Latencies of a rung as its window reports them, beside the role's limits.
+/// Latencies of a rung as its window reports them, beside the role's limits. Told of a breach
+/// they count calls in flight that are late at their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Latency {
     /// `total` or `first_token`.

@@ -75,6 +75,22 @@ impl Reporting {
         Report::of(&samples.histograms(), samples.max())
     }
 
+    /// The report on the samples and on the attempts of the run that are open, at their age `since_origin`
+    /// nanoseconds after the origin.
+    pub(crate) fn report_with_open(&self, now: u64, generation: u64, since_origin: u64) -> Report {
+        let mut samples = lock(&self.samples);
+        samples.rotate(now);
+        let mut open = Histogram::new();
+        let mut max = samples.max();
+        for began in samples.run.open_since(generation) {
+            let age = since_origin.saturating_sub(began);
+            open.record(to_micros(age));
+            max = max.max(age);
+        }
+        let [current, previous] = samples.histograms();
+        Report::of(&[current, previous, &open], max)
+    }
+
     /// Adds all samples to `sum` and returns the largest, in nanoseconds.
     pub(crate) fn add_to(&self, now: u64, sum: &mut Histogram<u64>) -> u64 {
         let mut samples = lock(&self.samples);

@@ -98,6 +98,17 @@ impl Run {
         latencies.get(index).copied()
     }
 
+    /// Of the attempts of the run of `generation` that are still open, when they began, in nanoseconds after
+    /// the origin.
+    pub(crate) fn open_since(&self, generation: u64) -> impl Iterator<Item = u64> {
+        let is_on = generation == self.generation && !self.score.is_zero();
+        let entries = self.oldest()..if is_on { self.next } else { 0 };
+        entries
+            .map(place)
+            .filter(|(_, bit)| self.open & bit != 0)
+            .map(|(slot, _)| self.values[slot])
+    }
+
     fn put(&mut self, entry: u64, latency: Latency) {
         let (slot, bit) = place(entry);
         match latency {

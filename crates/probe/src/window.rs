@@ -195,6 +195,17 @@ impl LatencyWindow {
         self.reporting.report(self.slices.at(now))
     }
 
+    /// The same with what a breach may rest on although it has not ended: attempts still open that have passed
+    /// T95 since the current run of exceedances began, at most the latest 64 of them, each a sample of its age
+    /// at `now`. To be told beside a breach. Takes the mutex that recording takes, and allocates.
+    pub fn report_with_open(&self, now: Instant) -> Report {
+        let since_origin = self.slices.since_origin(now);
+        let generation = self.evidence.generation();
+        let slice = self.slices.at(now);
+        self.reporting
+            .report_with_open(slice, generation, since_origin)
+    }
+
     /// Changes the limits from now on, losing nothing: each observation in the window keeps the answer it
     /// got by the limits of its own attempt's beginning and leaves with its slice, so the verdict is wholly
     /// by the new limits one window later (or at once after a [`restart`](Self::restart)). Open attempts

@@ -12,7 +12,9 @@ use evenkeel_breaker::HedgeBudget;
 use evenkeel_core::{
     CallId, EventKind, Latency, PolicyStamp, Refusal, RestorationReason, SubstitutionReason,
 };
-use evenkeel_probe::{Breach, Detector, Edge, Observation, RecoveryStep, RoleWord, Verdict, Word};
+use evenkeel_probe::{
+    Breach, Detector, Edge, Observation, RecoveryStep, Report, RoleWord, Verdict, Word,
+};
 use evenkeel_roster::{RolePolicy, Signal};
 use jiff::civil::Date;
 use std::collections::BTreeMap;
@@ -233,7 +235,7 @@ impl Role {
         let model = r.model.id.clone();
         let kind = match edge {
             Edge::Breached(breach) => {
-                let report = r.window(measure).report(now);
+                let told = self.latency_at_breach(rung, measure, breach.detector, now);
                 EventKind::LatencyBreach {
                     role,
                     task,
@@ -241,10 +243,10 @@ impl Role {
                     model,
                     detector: breach.detector.as_str(),
                     measure: measure.as_str(),
-                    p95: report.p95,
-                    p99: report.p99,
+                    p95: told.p95,
+                    p99: told.p99,
                     slo: breach.limit,
-                    samples: breach.samples,
+                    samples: told.samples,
                     window: self.policy.window,
                 }
             }
@@ -364,7 +366,10 @@ impl Role {
     ) {
         let to = new.rung;
         let from = &self.rungs[seen.rung];
-        let latency = self.latency(seen.rung, measure, now);
+        let latency = match detector(reason) {
+            Some(detector) => self.latency_at_breach(seen.rung, measure, detector, now),
+            None => self.latency(seen.rung, measure, now),
+        };
         from.restart_evidence(now);
         self.rungs[to].restart_evidence(now);
         *locked(&from.left) = Some(Leaving {
@@ -392,9 +397,12 @@ impl Role {
 
     /// What is known of a rung's latency, to be told.
     pub(crate) fn latency(&self, rung: usize, measure: Measure, now: Instant) -> Latency {
-        let window = self.rungs[rung].window(measure);
-        let report = window.report(now);
-        let (slo_p95, slo_p99) = window.thresholds();
+        let report = self.rungs[rung].window(measure).report(now);
+        self.reported(rung, measure, &report)
+    }
+
+    fn reported(&self, rung: usize, measure: Measure, report: &Report) -> Latency {
+        let (slo_p95, slo_p99) = self.rungs[rung].window(measure).thresholds();
         Latency {
             measure: measure.as_str(),
             p95: report.p95,
@@ -403,6 +411,30 @@ impl Role {
             slo_p99,
             samples: report.samples,
         }
+    }
+
+    /// The same of a rung that `detector` finds in breach, with the calls in flight
+    /// that it counts, at their age: what is told does not contradict it. Reported
+    /// samples are older in part than the evidence, and of calls in flight only the
+    /// latest are known one by one; the verdict says that the percentile is above its
+    /// limit, so it is told as that at least. A spike is one of the calls since it
+    /// began.
+    fn latency_at_breach(
+        &self,
+        rung: usize,
+        measure: Measure,
+        detector: Detector,
+        now: Instant,
+    ) -> Latency {
+        let window = self.rungs[rung].window(measure);
+        let mut told = self.reported(rung, measure, &window.report_with_open(now));
+        match detector {
+            Detector::P95 => told.p95 = told.p95.max(Some(told.slo_p95)),
+            Detector::P99 => told.p99 = told.p99.max(Some(told.slo_p99)),
+            _ => told.p95 = told.p95.max(window.p95_since_run(now)),
+        }
+        told.p99 = told.p99.max(told.p95);
+        told
     }
 
     /// For how long the word has stood where it stands.
@@ -557,5 +589,16 @@ impl Role {
         if self.exhausted.load(Ordering::Relaxed) {
             self.exhausted.store(false, Ordering::Relaxed);
         }
+    }
+}
+
+/// What found the breach that a role was moved for; none where it was moved for another
+/// reason.
+const fn detector(reason: SubstitutionReason) -> Option<Detector> {
+    match reason {
+        SubstitutionReason::LatencyP95Breach => Some(Detector::P95),
+        SubstitutionReason::LatencyP99Breach => Some(Detector::P99),
+        SubstitutionReason::LatencySpike => Some(Detector::Spike),
+        _ => None,
     }
 }

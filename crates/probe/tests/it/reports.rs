@@ -212,6 +212,28 @@ fn the_run_begins_with_the_first_exceedance_and_ends_when_the_score_is_back_at_z
 }
 
 #[test]
+fn a_report_beside_a_breach_has_the_late_attempts_that_are_open() {
+    let probe = window();
+    (0..3).for_each(|_| probe.record(ms(10), t0()));
+    let mut open: Vec<_> = (0..5).map(|_| probe.begin(t0())).collect();
+    for obs in &mut open {
+        probe.overdue(obs, at(100));
+    }
+    assert!(probe.verdict(at(150)).is_breached());
+    assert!(probe.report(at(150)).p95 < Some(ms(100)));
+    let told = probe.report_with_open(at(150));
+    assert_eq!((told.samples, told.max), (8, Some(ms(150))));
+    assert!(is_near(told.p95, 150_000_000) && told.p95 <= told.p99);
+    // Ended, they are samples like any other, and counted once.
+    for obs in open {
+        probe.finish(obs, at(160));
+    }
+    let ended = probe.report(at(160));
+    assert_eq!(probe.report_with_open(at(160)), ended);
+    assert_eq!((ended.samples, ended.max), (8, Some(ms(160))));
+}
+
+#[test]
 fn open_attempts_count_in_the_run_with_their_age() {
     let probe = window();
     (0..50).for_each(|_| probe.record(ms(10), t0()));

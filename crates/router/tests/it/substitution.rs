@@ -102,6 +102,47 @@ async fn a_known_fallback_is_not_worse_than_a_primary_of_which_only_old_answers_
     assert_eq!(callers.join_all().await, [1; 8]);
 }
 
+/// Every call stalls at once after a calm hour: that is seen before any of them has ended, and
+/// what is told of it says so.
+#[tokio::test(start_paused = true)]
+async fn what_is_told_of_a_breach_does_not_contradict_it() {
+    for (calm, detector) in [(3, "p95"), (200, "spike")] {
+        let world = Arc::new(Plan::new(vec![steady(100), steady(300)]).build());
+        assert!(world.ask_every(calm, ms(50)).await.iter().all(|r| *r == 0));
+        world.set(0, steady(10_000));
+        let mut callers = JoinSet::new();
+        for _ in 0..8 {
+            let world = world.clone();
+            callers.spawn(async move { world.ask().await.unwrap().meta.rung });
+        }
+        assert_eq!(callers.join_all().await, [1; 8]);
+        let breaches = world.memory.all(|kind| match kind {
+            EventKind::LatencyBreach {
+                detector,
+                p95,
+                p99,
+                slo,
+                samples,
+                ..
+            } => Some((*detector, *slo, *p95, *p99, *samples)),
+            _ => None,
+        });
+        let [(found, slo, p95, p99, samples)] = breaches[..] else {
+            panic!("{breaches:?}");
+        };
+        assert_eq!(found, detector);
+        assert!(p95 >= Some(slo) && p99 >= p95, "{p95:?} of {slo:?}");
+        let moves = world.memory.all(|kind| match kind {
+            EventKind::ModelSubstitution { latency, .. } => Some(*latency),
+            _ => None,
+        });
+        assert_eq!(
+            (moves[0].p95, moves[0].p99, moves[0].samples),
+            (p95, p99, samples)
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fallback_that_breaches_in_turn_moves_the_role_on() {
     let world = Plan::new(vec![steady(5_000), steady(100), steady(200)]).build();
