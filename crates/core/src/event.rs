@@ -6,6 +6,7 @@ use crate::{
     RestorationReason, Route, Server, ShadowPair, Snapshot, SubstitutionReason, TicketId,
     TicketState, TraceContext, Trail, Usage, WorkflowOutcome,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,15 @@ impl DrillKind {
             Self::Eol => "eol",
         }
     }
+}
+
+/// What a role still lacks that came back to a better fallback, and not to its primary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Away {
+    /// The model of its first rung.
+    pub primary: ModelId,
+    /// Why it left that.
+    pub reason: SubstitutionReason,
 }
 
 /// What happened. Durations are exact; shares are 0..1.
@@ -215,6 +225,8 @@ pub enum EventKind {
         task: Option<Arc<str>>,
         /// The role's epoch after the move.
         epoch: u64,
+        /// The model of its first rung, which it runs without.
+        primary: ModelId,
         /// The rung left.
         from: usize,
         /// Its model.
@@ -225,7 +237,8 @@ pub enum EventKind {
         to_model: ModelId,
         /// Why.
         reason: SubstitutionReason,
-        /// Latencies of the rung left, as the move found them.
+        /// Latencies of the rung left, as the move found them; none where it came to a better
+        /// fallback ([`EventKind::told`]).
         latency: Latency,
     },
     /// A canary stage of a restoration begins.
@@ -276,6 +289,8 @@ pub enum EventKind {
         reason: RestorationReason,
         /// Latencies of the rung restored, as the move found them.
         latency: Latency,
+        /// Why the role is still away from its primary; none where it is back.
+        away: Option<Away>,
     },
     /// A synthetic probe ended.
     Probed {
@@ -649,4 +664,45 @@ pub enum EventKind {
         /// [`Observer::call_context`]: crate::Observer::call_context
         trace: Option<TraceContext>,
     },
+}
+
+impl EventKind {
+    /// The event as it is told outside: that a role goes back to a better fallback is a
+    /// substitution to that, for the reason that it left its primary for. Only traffic that
+    /// is back at the primary is restored.
+    pub fn told(&self) -> Cow<'_, Self> {
+        let Self::ModelRestoration {
+            role,
+            task,
+            epoch,
+            from,
+            from_model,
+            to,
+            to_model,
+            latency,
+            away: Some(away),
+            ..
+        } = self
+        else {
+            return Cow::Borrowed(self);
+        };
+        Cow::Owned(Self::ModelSubstitution {
+            role: role.clone(),
+            task: task.clone(),
+            epoch: *epoch,
+            primary: away.primary.clone(),
+            from: *from,
+            from_model: from_model.clone(),
+            to: *to,
+            to_model: to_model.clone(),
+            reason: away.reason,
+            // What is known is of the rung it came to, and good.
+            latency: Latency {
+                p95: None,
+                p99: None,
+                samples: 0,
+                ..*latency
+            },
+        })
+    }
 }

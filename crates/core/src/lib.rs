@@ -37,7 +37,7 @@ pub use crate::clock::{Clock, SystemClock};
 pub use crate::complexity::Complexity;
 pub use crate::cost::{Cost, SpentOn};
 pub use crate::degradation::{Baggage, DegradationContext};
-pub use crate::event::{DrillKind, Event, EventKind};
+pub use crate::event::{Away, DrillKind, Event, EventKind};
 pub use crate::exchange::{Asked, Exchange, PolicyStamp, ProbeVerdict, Reported, Server};
 pub use crate::failure::{BoxError, Class, CountsOn, Failure, Phase, Scope};
 pub use crate::id::{CallId, InvalidModelId, ModelId};

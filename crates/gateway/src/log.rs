@@ -98,7 +98,7 @@ impl Observer for LogObserver {
         let ids = &self.ids(event);
         let (trace_id, span_id) = ids.of_trace();
         let call = ids.call;
-        match &event.kind {
+        match &*event.kind.told() {
             kind @ (EventKind::LatencyBreach { .. }
             | EventKind::LatencyBreachEnded { .. }
             | EventKind::ModelSubstitution { .. }
@@ -205,7 +205,7 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             role,
             task,
             epoch,
-            from_model,
+            primary,
             to,
             to_model,
             reason,
@@ -218,7 +218,7 @@ fn role_event(kind: &EventKind, ids: &Ids) {
             span_id,
             agent.role = %role,
             evenkeel.task_type = task.as_ref().map(display),
-            model.primary = %from_model,
+            model.primary = %primary,
             model.fallback = %to_model,
             substitution.reason = reason.as_str(),
             substitution.scope = "role",

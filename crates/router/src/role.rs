@@ -10,7 +10,7 @@ use crate::tailor::Tailoring;
 use crate::validation::Validation;
 use evenkeel_breaker::HedgeBudget;
 use evenkeel_core::{
-    CallId, EventKind, Latency, PolicyStamp, Refusal, RestorationReason, SubstitutionReason,
+    Away, CallId, EventKind, Latency, PolicyStamp, Refusal, RestorationReason, SubstitutionReason,
 };
 use evenkeel_probe::{
     Breach, Detector, Edge, Observation, RecoveryStep, Report, RoleWord, Verdict, Word,
@@ -384,6 +384,7 @@ impl Role {
                 role: self.name.clone(),
                 task: self.task.clone(),
                 epoch: new.epoch,
+                primary: self.rungs[0].model.id.clone(),
                 from: seen.rung,
                 from_model: from.model.id.clone(),
                 to,
@@ -552,9 +553,18 @@ impl Role {
                 duration: now.saturating_duration_since(left_at),
                 reason,
                 latency,
+                away: self.away(new.rung),
             },
         );
         self.announce(new.epoch, now);
+    }
+
+    /// What the role lacks that has come back to `rung`.
+    pub(crate) fn away(&self, rung: usize) -> Option<Away> {
+        (rung > 0).then(|| Away {
+            primary: self.rungs[0].model.id.clone(),
+            reason: self.reason().unwrap_or(SubstitutionReason::Manual),
+        })
     }
 
     /// Ends canary stages whose time is up. Returns the next such instant.

@@ -215,6 +215,7 @@ impl Role {
                 role,
                 task,
                 epoch,
+                primary: self.rungs[0].model.id.clone(),
                 from,
                 from_model,
                 to,
@@ -238,6 +239,7 @@ impl Role {
             ),
             reason: RestorationReason::Manual,
             latency: self.latency(to, Measure::Total, now),
+            away: self.away(to),
         }
     }
 }

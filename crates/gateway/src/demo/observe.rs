@@ -136,6 +136,7 @@ mod tests {
                 role: "agent".into(),
                 task: None,
                 epoch: 1,
+                primary: model("a/x"),
                 from: 0,
                 from_model: model("a/x"),
                 to: 1,
@@ -161,6 +162,7 @@ mod tests {
                 duration: Duration::from_secs(15),
                 reason: evenkeel_core::RestorationReason::Recovered,
                 latency: LATENCY,
+                away: None,
             },
         }
     }

@@ -103,6 +103,7 @@ pub(super) fn substitution() -> EventKind {
         role: "planner".into(),
         task: None,
         epoch: 1,
+        primary: id("a/m"),
         from: 0,
         from_model: id("a/m"),
         to: 1,
@@ -140,6 +141,7 @@ pub(super) fn restoration() -> EventKind {
         duration: Duration::from_secs(42),
         reason: RestorationReason::Recovered,
         latency: latency(Some(Duration::from_secs(1))),
+        away: None,
     }
 }
 
@@ -297,4 +299,31 @@ fn words_of_reasons_and_percentiles_are_the_contracts() {
     );
     assert_eq!(told["substitution.scope"], "request");
     assert_eq!(line(&substitution(), None)["latency.p95_ms"], 6_200.5);
+}
+
+/// Lines join with metrics by their models, in a cascade too.
+#[test]
+fn a_move_of_a_cascade_names_the_role_s_primary_and_half_way_back_is_no_restoration() {
+    let mut on = substitution();
+    if let EventKind::ModelSubstitution {
+        primary,
+        from_model,
+        ..
+    } = &mut on
+    {
+        (*primary, *from_model) = (id("a/x"), id("a/m"));
+    }
+    let mut back = restoration();
+    if let EventKind::ModelRestoration { away, .. } = &mut back {
+        *away = Some(evenkeel_core::Away {
+            primary: id("a/x"),
+            reason: SubstitutionReason::LatencySpike,
+        });
+    }
+    for (kind, fallback) in [(on, "b/m"), (back, "a/m")] {
+        let line = line(&kind, None);
+        assert_eq!(line["event"], "model_substitution", "{line}");
+        assert_eq!(line["model.primary"], "a/x", "{line}");
+        assert_eq!(line["model.fallback"], fallback, "{line}");
+    }
 }

@@ -281,7 +281,7 @@ impl AuditLog {
             EventKind::ModelSubstitution {
                 role,
                 task,
-                from_model,
+                primary,
                 to,
                 to_model,
                 reason: why,
@@ -290,7 +290,7 @@ impl AuditLog {
             } => {
                 record = self.record(RecordKind::Substitution, call);
                 put_role(&mut record, role, task.as_ref());
-                record.model = Some(pair(from_model, to_model));
+                record.model = Some(pair(primary, to_model));
                 record.reason = Some(why.as_str());
                 record.latency = Some(window(latency));
                 record.degradation = Some(AuditDegradation {
@@ -442,7 +442,7 @@ impl AuditLog {
 impl Observer for AuditLog {
     fn on(&self, event: &Event) {
         let call = event.call;
-        match &event.kind {
+        match &*event.kind.told() {
             EventKind::CallStarted {
                 request_id, trace, ..
             } => {

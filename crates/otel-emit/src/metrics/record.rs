@@ -15,7 +15,7 @@ impl Observer for Metrics {
     fn on(&self, event: &Event) {
         let labels = self.shown.labels.load();
         let made = &self.instruments;
-        match &event.kind {
+        match &*event.kind.told() {
             EventKind::AttemptStarted {
                 role,
                 model,
@@ -351,7 +351,6 @@ impl Metrics {
             role,
             task,
             from_model,
-            to,
             duration,
             ..
         } = event
@@ -362,11 +361,8 @@ impl Metrics {
         let [role, primary, fallback] = pair(labels, role, task.as_deref(), from_model);
         made.restorations
             .add(1, &[role.clone(), primary.clone(), fallback]);
-        // Back at a better fallback, the role still runs without its primary.
-        if *to == 0 {
-            made.time_to_restoration
-                .record(duration.as_secs_f64(), &[role, primary]);
-        }
+        made.time_to_restoration
+            .record(duration.as_secs_f64(), &[role, primary]);
     }
 
     fn breaker_changed(&self, labels: &Labels, event: &EventKind) {

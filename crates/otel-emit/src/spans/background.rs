@@ -72,8 +72,11 @@ fn role_of(kind: &EventKind) -> Option<&Arc<str>> {
 /// The span that gives an event without a call a home.
 pub(super) fn span_of(kind: &EventKind) -> Option<&'static str> {
     match kind {
-        EventKind::ModelRestoration { .. } => Some(names::RESTORE),
-        EventKind::ModelSubstitution { .. } => Some(names::SUBSTITUTE),
+        EventKind::ModelRestoration { away: None, .. } => Some(names::RESTORE),
+        // Back at a better fallback is told as a substitution.
+        EventKind::ModelRestoration { .. } | EventKind::ModelSubstitution { .. } => {
+            Some(names::SUBSTITUTE)
+        }
         // Found by an attempt that was kept to be measured, or by an operator's act.
         EventKind::LatencyBreach { .. } | EventKind::BreakerTransition { .. } => Some(names::PROBE),
         _ => None,

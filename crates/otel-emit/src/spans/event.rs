@@ -30,6 +30,7 @@ macro_rules! named {
 
 /// The contract's event for what happened, where it has one.
 pub(super) fn of(kind: &EventKind) -> Option<SpanEvent> {
+    let kind = &*kind.told();
     Some(match kind {
         EventKind::ModelSubstitution { .. } | EventKind::HedgeEnded { .. } => {
             named!("model_substitution", substitution(kind)?)
@@ -84,7 +85,7 @@ fn substitution(kind: &EventKind) -> Option<Vec<KeyValue>> {
     let (role, from, to, rung, reason, seen, scope) = match kind {
         EventKind::ModelSubstitution {
             role,
-            from_model,
+            primary,
             to_model,
             to,
             reason,
@@ -92,7 +93,7 @@ fn substitution(kind: &EventKind) -> Option<Vec<KeyValue>> {
             ..
         } => (
             role,
-            from_model,
+            primary,
             to_model,
             to,
             reason.as_str(),
@@ -347,6 +348,7 @@ fn drift(kind: &EventKind) -> Option<Vec<KeyValue>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_core::{Away, RestorationReason, SubstitutionReason};
 
     fn told(kind: &EventKind, key: &str) -> Option<String> {
         let told = of(kind)?.attributes.into_iter();
@@ -370,5 +372,69 @@ mod tests {
         };
         let name = told(&opened, semconv::PROVIDER_NAME);
         assert_eq!(name.as_deref(), Some("gcp.gemini"));
+    }
+    fn id(text: &str) -> ModelId {
+        ModelId::new(text).expect("two parts")
+    }
+
+    /// From the second rung of three to the third, and half of the way back.
+    fn cascade() -> [EventKind; 2] {
+        let latency = Latency {
+            measure: "total",
+            p95: Some(Duration::from_secs(6)),
+            p99: Some(Duration::from_secs(9)),
+            slo_p95: Duration::from_secs(5),
+            slo_p99: Duration::from_secs(8),
+            samples: 20,
+        };
+        let on = EventKind::ModelSubstitution {
+            role: "planner".into(),
+            task: None,
+            epoch: 2,
+            primary: id("a/x"),
+            from: 1,
+            from_model: id("b/y"),
+            to: 2,
+            to_model: id("c/z"),
+            reason: SubstitutionReason::LatencySpike,
+            latency,
+        };
+        let back = EventKind::ModelRestoration {
+            role: "planner".into(),
+            task: None,
+            epoch: 3,
+            from: 2,
+            from_model: id("c/z"),
+            to: 1,
+            to_model: id("b/y"),
+            duration: Duration::from_secs(1),
+            reason: RestorationReason::Recovered,
+            latency,
+            away: Some(Away {
+                primary: id("a/x"),
+                reason: SubstitutionReason::LatencyP95Breach,
+            }),
+        };
+        [on, back]
+    }
+
+    #[test]
+    fn the_primary_of_a_cascade_is_the_role_s_until_it_is_back() {
+        let steps = [
+            ("z", "latency_spike", "20"),
+            ("y", "latency_p95_breach", "0"),
+        ];
+        for (kind, (fallback, reason, samples)) in cascade().iter().zip(steps) {
+            assert_eq!(of(kind).map(|told| told.name), Some("model_substitution"));
+            for (key, expected) in [
+                (names::MODEL_PRIMARY, "x"),
+                (names::MODEL_FALLBACK_ATTRIBUTE, fallback),
+                (names::SUBSTITUTION_REASON, reason),
+                (names::LATENCY_SAMPLES, samples),
+            ] {
+                let said = told(kind, key).unwrap_or_default();
+                assert!(said.ends_with(expected), "{key}: {said}");
+            }
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! From the router's events to records.
 
-use super::world::{World, context, ms, steady};
+use super::world::{Memory, World, context, ms, steady};
+use crate::metrics::events::{half_way_back, moves_on};
 use evenkeel_chaos::{Behaviour, Fault};
-use evenkeel_core::{ChatRequest, DrillKind, ModelId};
-use evenkeel_otel_emit::audit::RecordKind;
+use evenkeel_core::{ChatRequest, DrillKind, Event, ModelId, Observer as _};
+use evenkeel_otel_emit::audit::{AuditLog, RecordKind};
 use evenkeel_router::{BreakerAction, BreakerTarget};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio::time::{sleep, timeout};
 
 fn failing(status: u16) -> Behaviour {
@@ -285,4 +287,21 @@ async fn no_record_holds_what_was_said() {
     }
     let text = world.memory.text();
     assert!(!text.is_empty() && !text.contains("CANARY"), "{text}");
+}
+
+/// Records join with metrics by their models.
+#[test]
+fn a_move_of_a_cascade_is_a_pair_of_the_role_s_primary_and_who_serves_instead() {
+    let memory = Arc::new(Memory::default());
+    let log = AuditLog::new(memory.clone(), None);
+    for kind in [moves_on(), half_way_back()] {
+        let at = tokio::time::Instant::now().into_std();
+        let call = None;
+        log.on(&Event { at, call, kind });
+    }
+    let moves = memory.of(RecordKind::Substitution);
+    let models: Vec<_> = moves.iter().map(|record| &record["model"]).collect();
+    let pair = |fallback: &str| json!({ "primary": "openai/gpt", "fallback": fallback });
+    assert_eq!(models, [&pair("new/one"), &pair("azure/gpt")]);
+    assert_eq!(memory.of(RecordKind::Restoration), [Value::Null; 0]);
 }

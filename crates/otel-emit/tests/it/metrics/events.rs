@@ -2,8 +2,8 @@
 
 use super::{id, s};
 use evenkeel_core::{
-    Asked, AttemptKind, Class, Cost, EventKind, HedgeResult, Latency, Meta, ModelId, ProbeVerdict,
-    Reported, RestorationReason, Route, Server, ShadowAnswer, ShadowPair, SpentOn,
+    Asked, AttemptKind, Away, Class, Cost, EventKind, HedgeResult, Latency, Meta, ModelId,
+    ProbeVerdict, Reported, RestorationReason, Route, Server, ShadowAnswer, ShadowPair, SpentOn,
     SubstitutionReason, Trail, Usage,
 };
 use std::sync::Arc;
@@ -114,6 +114,7 @@ pub(super) fn substitution(task: Option<&str>, from: &str, to: &str) -> EventKin
         role: "planner".into(),
         task: task.map(Into::into),
         epoch: 1,
+        primary: id(from),
         from: 0,
         from_model: id(from),
         to: 1,
@@ -121,6 +122,34 @@ pub(super) fn substitution(task: Option<&str>, from: &str, to: &str) -> EventKin
         reason: SubstitutionReason::LatencyP95Breach,
         latency: latency(),
     }
+}
+
+/// The role `planner` moves on from its fallback `azure/gpt` to `new/one`.
+pub(crate) fn moves_on() -> EventKind {
+    let mut moved = substitution(None, "azure/gpt", "new/one");
+    if let EventKind::ModelSubstitution { primary, .. } = &mut moved {
+        *primary = id("openai/gpt");
+    }
+    moved
+}
+
+/// It comes back from there to `azure/gpt`, and is still without its primary.
+pub(crate) fn half_way_back() -> EventKind {
+    let mut back = restoration(1);
+    if let EventKind::ModelRestoration {
+        from_model,
+        to_model,
+        away,
+        ..
+    } = &mut back
+    {
+        (*from_model, *to_model) = (id("new/one"), id("azure/gpt"));
+        *away = Some(Away {
+            primary: id("openai/gpt"),
+            reason: SubstitutionReason::LatencyP95Breach,
+        });
+    }
+    back
 }
 
 pub(super) fn restoration(to: usize) -> EventKind {
@@ -135,6 +164,7 @@ pub(super) fn restoration(to: usize) -> EventKind {
         duration: s(42),
         reason: RestorationReason::Recovered,
         latency: latency(),
+        away: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Metrics as Prometheus reads them.
 
 mod cardinality;
-mod events;
+pub(crate) mod events;
 mod gauges;
 mod names;
 pub(crate) mod page;

@@ -1,8 +1,8 @@
 //! What becomes of what happens.
 
 use super::events::{
-    attempt, call, fallback, hedge, interrupted, probe, rejected, restoration, retry, shadowed,
-    substitution,
+    attempt, call, fallback, half_way_back, hedge, interrupted, moves_on, probe, rejected,
+    restoration, retry, shadowed, substitution,
 };
 use super::{Meters, catalogue, id};
 use evenkeel_core::{
@@ -168,10 +168,19 @@ fn moves_are_told_from_the_primary_of_the_role_or_task() {
 
 #[test]
 fn a_restoration_is_timed_when_the_primary_is_back() {
-    let page = after([restoration(1), restoration(0)]);
+    let page = after([moves_on(), half_way_back(), restoration(0)]);
     let name = "evenkeel_restorations_total";
-    let pair = [("primary", "openai/gpt"), ("fallback", "azure/gpt")];
-    assert_eq!(page.value(name, &pair), Some(2.0));
+    let pair = |fallback| [("primary", "openai/gpt"), ("fallback", fallback)];
+    assert_eq!(page.value(name, &pair("azure/gpt")), Some(1.0));
+    assert!(
+        (page.sum(name, &[]) - 1.0).abs() < 0.5,
+        "half way is not back"
+    );
+    // The pairs are those of the gauge that says where the role stands.
+    for fallback in ["new/one", "azure/gpt"] {
+        let moved = page.sum("evenkeel_substitutions_total", &pair(fallback));
+        assert!((moved - 1.0).abs() < 0.5, "{fallback}: {moved}");
+    }
     let name = "evenkeel_time_to_restoration_seconds";
     assert_eq!(page.value(&format!("{name}_count"), &[]), Some(1.0));
     assert_eq!(page.value(&format!("{name}_sum"), &[]), Some(42.0));
