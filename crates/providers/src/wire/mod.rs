@@ -3,6 +3,7 @@
 mod adapted;
 pub mod anthropic;
 mod beginning;
+mod brackets;
 mod call_ids;
 pub mod classify;
 mod decoder;

@@ -9,6 +9,7 @@
 //! without blank lines. This one also bounds its memory, strips a byte order mark
 //! and gives the same events whatever the split into reads.
 
+use crate::wire::brackets::Brackets;
 use crate::wire::json;
 use std::fmt;
 
@@ -303,9 +304,7 @@ fn are_apart(data: &str) -> bool {
 #[derive(Default)]
 struct Bare {
     text: Vec<u8>,
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
+    brackets: Brackets,
 }
 
 impl Bare {
@@ -315,19 +314,12 @@ impl Bare {
         }
         self.text.extend_from_slice(line);
         for byte in line {
-            match (self.in_string, byte) {
-                (true, _) if self.escaped => self.escaped = false,
-                (true, b'\\') => self.escaped = true,
-                (_, b'"') => self.in_string = !self.in_string,
-                (false, b'{' | b'[') => self.depth += 1,
-                (false, b'}' | b']') => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
+            self.brackets.push(*byte);
         }
     }
 
     fn is_whole(&self) -> bool {
-        self.depth == 0 && !self.in_string
+        self.brackets.are_closed()
     }
 
     fn into_item(self) -> Item {

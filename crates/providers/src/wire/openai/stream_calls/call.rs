@@ -1,6 +1,7 @@
 //! One call of a stream, and which pieces are its own.
 
 use super::Piece;
+use crate::wire::brackets::Brackets;
 use crate::wire::call_ids::AnswerIds;
 use crate::wire::json::Joiner;
 use evenkeel_core::{Delta, Extra, StreamEvent};
@@ -238,9 +239,7 @@ impl Call {
 #[derive(Debug, Default)]
 struct Nesting {
     reach: Reach,
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
+    brackets: Brackets,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -264,7 +263,7 @@ impl Nesting {
                 _ if byte.is_ascii_whitespace() => {}
                 Reach::Before if byte == b'{' => {
                     self.reach = Reach::Inside;
-                    self.depth = 1;
+                    self.brackets.push(byte);
                 }
                 Reach::Before | Reach::Behind => self.reach = Reach::Other,
             }
@@ -272,15 +271,8 @@ impl Nesting {
     }
 
     fn push_inside(&mut self, byte: u8) {
-        match (self.in_string, byte) {
-            (true, _) if self.escaped => self.escaped = false,
-            (true, b'\\') => self.escaped = true,
-            (_, b'"') => self.in_string = !self.in_string,
-            (false, b'{' | b'[') => self.depth += 1,
-            (false, b'}' | b']') => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
-        if self.depth == 0 {
+        self.brackets.push(byte);
+        if self.brackets.are_closed() {
             self.reach = Reach::Behind;
         }
     }
